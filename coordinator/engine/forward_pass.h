@@ -1,0 +1,69 @@
+// coordinator/engine/forward_pass.h
+//
+// The layer loop: one step of tokens through spine and routed experts. Not
+// thread-safe: the engine thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "spine_node/spine.h"
+
+namespace deltafin {
+
+// Where the routed experts of a layer are computed: ExpertDispatcher, or a fake
+// in tests.
+class RoutedExperts {
+ public:
+  virtual ~RoutedExperts() = default;
+  // Sends the layer's work away. `routed` stays valid until Wait or Abandon
+  // returns.
+  virtual absl::Status Start(uint64_t step, int layer,
+                             const RoutedTokens& routed) = 0;
+  // Complete sums [T, L] i64; valid until the next Start. Errors name node,
+  // layer and expert. `cancelled` is polled while waiting.
+  virtual absl::StatusOr<std::span<const int64_t>> Wait(
+      const std::function<bool()>& cancelled) = 0;
+  // Tells the nodes to forget the step; nothing of it is waited for any more.
+  virtual void Abandon(uint64_t step) = 0;
+};
+
+// Seconds, summed over steps.
+struct ForwardStats {
+  SpineTimings spine;
+  double experts_read = 0;     // longest node per layer, as the nodes report
+  double experts_compute = 0;  // likewise
+  double network = 0;  // waiting that neither reading nor computing explains
+  int64_t layers = 0;
+};
+
+class ForwardPass {
+ public:
+  // Both must outlive this.
+  ForwardPass(Spine& spine, RoutedExperts& experts);
+
+  Spine& spine() { return spine_; }
+
+  // Runs one step over the slices and returns the logits rows they asked for
+  // (spine.h). `cancelled` is asked between layers and while waiting for
+  // experts; when it says true the step is abandoned with CANCELLED. On any
+  // error the sequences' states are undefined.
+  absl::StatusOr<std::span<const float>> Step(
+      std::span<const SequenceSlice> slices,
+      const std::function<bool()>& cancelled);
+
+  ForwardStats stats() const;
+
+ private:
+  absl::Status RunLayer(int layer, const std::function<bool()>& cancelled);
+
+  Spine& spine_;
+  RoutedExperts& experts_;
+  uint64_t step_ = 0;
+  ForwardStats stats_;
+};
+
+}  // namespace deltafin

@@ -1,0 +1,75 @@
+// coordinator/engine/scheduler.h
+//
+// Continuous batching: forms each step from every live request, drives the
+// forward pass on one engine thread, samples, delivers. Thread-safe: Submit,
+// Cancel and stats may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/engine/forward_pass.h"
+#include "coordinator/engine/request.h"
+
+namespace deltafin {
+
+struct SchedulerOptions {
+  // Prompt tokens in one step, over all prompts being prefilled. Larger chunks
+  // read fewer distinct experts per token.
+  int prefill_chunk = 512;
+  // Tokens a sequence may reach, prompt included.
+  int64_t context_tokens = 8192;
+  // Sequences that hold state at once; more wait in the queue.
+  int max_sequences = 8;
+  // Bytes all sequences may hold together; a request that could never fit is
+  // refused, one that must wait waits. 0: no bound.
+  int64_t sequence_bytes = 0;
+  // Requests that may wait; further ones are refused with RESOURCE_EXHAUSTED.
+  int max_queued = 256;
+};
+
+// Totals since start.
+struct SchedulerStats {
+  int64_t steps = 0;
+  int64_t prefill_tokens = 0;
+  int64_t decode_tokens = 0;
+  int64_t steps_with_two_or_more = 0;  // steps holding >= 2 sequences
+  int max_sequences_in_step = 0;
+  int64_t requests_finished = 0;
+  ForwardStats forward;
+};
+
+using RequestId = uint64_t;
+
+class Scheduler {
+ public:
+  // `forward` must outlive the scheduler and is used by its engine thread alone
+  // from Start on.
+  Scheduler(const SchedulerOptions& options, ForwardPass& forward);
+  ~Scheduler();  // Shutdown
+
+  absl::Status Start();
+  // Ends every live request with CANCELLED, joins the engine thread.
+  // Idempotent.
+  void Shutdown();
+
+  // Checks and queues. `sink` is used until its OnFinish returns; on an error
+  // it is never called. Errors: INVALID_ARGUMENT (empty prompt, id out of
+  // range, prompt over the context bound, sampling option out of range: named),
+  // RESOURCE_EXHAUSTED (queue full, state never fits), UNAVAILABLE after
+  // Shutdown.
+  absl::StatusOr<RequestId> Submit(GenerationRequest request, TokenSink* sink);
+  // Ends the request within one layer; its sink gets CANCELLED. Unknown ids are
+  // ignored.
+  void Cancel(RequestId id);
+
+  SchedulerStats stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace deltafin
