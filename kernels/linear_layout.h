@@ -24,7 +24,7 @@ static constexpr int ChunkColumns(WeightFormat format) {
 
 // Columns that share the dword of a row.
 static constexpr int DwordColumns(WeightFormat format) {
-  return format == WeightFormat::kInt8    ? 4
+  return format == WeightFormat::kInt8   ? 4
          : format == WeightFormat::kBf16 ? 2
                                          : 1;
 }
