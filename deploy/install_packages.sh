@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs what building and testing deltafin needs on Debian 12. Does nothing where all of it is there.
+#   deploy/install_packages.sh [build|test]     build: to build and run; test (default): also what the tests use
+set -euo pipefail
+
+build_packages=(
+  g++ cmake ninja-build ccache mold pkg-config git ca-certificates
+  libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev
+  libabsl-dev libssl-dev libxxhash-dev libpcre2-dev
+  nlohmann-json3-dev libspdlog-dev libcli11-dev
+)
+test_packages=(
+  libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev
+  clang clang-format g++-aarch64-linux-gnu qemu-user
+  python3 python3-numpy python3-grpcio python3-protobuf iproute2
+)
+
+case "${1:-test}" in
+  build) packages=("${build_packages[@]}") ;;
+  test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+  *) echo "usage: $0 [build|test]" >&2; exit 64 ;;
+esac
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [ "$status" = "install ok installed" ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  as_root=(sudo)
+fi
+echo "Installing ${#missing[@]} Debian packages: ${missing[*]}" >&2
+"${as_root[@]}" apt-get -o DPkg::Lock::Timeout=300 update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 \
+  install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
