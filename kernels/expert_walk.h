@@ -45,9 +45,10 @@ size_t ExpertScratchBytes(const ExpertOperations& ops, const ExpertShape& shape,
 KernelStatus RunExpertSlices(const ExpertOperations& ops,
                              const ExpertSliceArgs& args, int* bad_token);
 
-// The table of entry points over a set of operations.
+// The table of entry points over a set of operations. Static: files of targets
+// define nothing with weak linkage.
 template <const ExpertOperations& kOps>
-constexpr ExpertKernel ExpertKernelOver() {
+static constexpr ExpertKernel ExpertKernelOver() {
   return {
       [](int latent_size, int num_tokens) {
         return ExpertPreparedBytes(kOps, latent_size, num_tokens);
