@@ -1,6 +1,7 @@
 // The targets compiled for x86-64 and its floating-point mode.
 #include <cstdint>
 
+#include "kernels/avx2/avx2_tables.h"
 #include "kernels/avx512/avx512_tables.h"
 #include "kernels/kernel_registry.h"
 #include "kernels/reference/reference_tables.h"

@@ -7,6 +7,7 @@
 #include "kernels/expert_walk.h"
 #include "kernels/fixed_point.h"
 #include "kernels/mxfp4.h"
+#include "kernels/reference/reference_tables.h"
 #include "kernels/tile_walk.h"
 
 namespace deltafin {
@@ -223,7 +224,7 @@ bool AddFixed(float weight, const float* y, int n, int64_t* sums) {
 
 constinit const ExpertOperations kAvx512ExpertOperations = {
     kGroupWords, Quantize, TileWalk<Tile>::MultiplyBlock,
-    AllFinite,   AddFixed, &kAvx512ElementwiseKernel,
+    AllFinite,   AddFixed, &kReferenceElementwiseKernel,
 };
 
 }  // namespace deltafin
