@@ -9,7 +9,7 @@
 namespace deltafin {
 
 std::span<const KernelTarget* const> CompiledKernels() {
-  static const KernelTarget* const targets[] = {&Avx512Target(),
+  static const KernelTarget* const targets[] = {&Avx512Target(), &Avx2Target(),
                                                 &ReferenceTarget()};
   return targets;
 }
