@@ -14,6 +14,13 @@
 
 namespace deltafin {
 
+// Where the time of the routed experts went, in seconds, summed over layers.
+struct ExpertTimings {
+  double read = 0;     // longest node per layer, as the nodes report
+  double compute = 0;  // likewise
+  double network = 0;  // waiting that neither reading nor computing explains
+};
+
 // Where the routed experts of a layer are computed: ExpertDispatcher, or a fake
 // in tests.
 class RoutedExperts {
@@ -29,14 +36,16 @@ class RoutedExperts {
       const std::function<bool()>& cancelled) = 0;
   // Tells the nodes to forget the step; nothing of it is waited for any more.
   virtual void Abandon(uint64_t step) = 0;
+  // Since the last call.
+  virtual ExpertTimings TakeTimings() = 0;
 };
 
 // Seconds, summed over steps.
 struct ForwardStats {
   SpineTimings spine;
-  double experts_read = 0;     // longest node per layer, as the nodes report
-  double experts_compute = 0;  // likewise
-  double network = 0;  // waiting that neither reading nor computing explains
+  double experts_read = 0;  // these three as in ExpertTimings
+  double experts_compute = 0;
+  double network = 0;
   int64_t layers = 0;
 };
 
@@ -55,10 +64,14 @@ class ForwardPass {
       std::span<const SequenceSlice> slices,
       const std::function<bool()>& cancelled);
 
-  ForwardStats stats() const;
+  // Since construction. By the engine thread.
+  const ForwardStats& stats() const { return stats_; }
 
  private:
+  absl::Status RunLayers(std::span<const SequenceSlice> slices,
+                         const std::function<bool()>& cancelled);
   absl::Status RunLayer(int layer, const std::function<bool()>& cancelled);
+  void CollectTimings();
 
   Spine& spine_;
   RoutedExperts& experts_;

@@ -21,8 +21,9 @@ struct SamplingOptions {
   float top_p = 1;        // 1: off
   float min_p = 0;        // 0: off
   uint64_t seed = 0;
-  float presence_penalty = 0;
-  float frequency_penalty = 0;
+  uint32_t choice = 0;  // index among answers drawn for one prompt and seed
+  float presence_penalty = 0;   // over output tokens
+  float frequency_penalty = 0;  // likewise
   float repetition_penalty =
       1;  // 1: off; over prompt and output, as commonly defined
   std::vector<std::pair<int32_t, float>> logit_bias;

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/request.h"
+#include "kernels/elementwise.h"
 
 namespace deltafin {
 
@@ -26,6 +27,9 @@ struct SchedulerOptions {
   // Bytes all sequences may hold together; a request that could never fit is
   // refused, one that must wait waits. 0: no bound.
   int64_t sequence_bytes = 0;
+  // For the sampler's exp; null: the fastest that this machine supports. Every
+  // choice gives the same bits.
+  const ElementwiseKernel* kernel = nullptr;
   // Requests that may wait; further ones are refused with RESOURCE_EXHAUSTED.
   int max_queued = 256;
 };
