@@ -41,6 +41,8 @@ struct SchedulerStats {
   int64_t decode_tokens = 0;
   int64_t steps_with_two_or_more = 0;  // steps holding >= 2 sequences
   int max_sequences_in_step = 0;
+  int64_t sequences_in_steps = 0;  // held by each step, summed over steps
+  int64_t max_tokens_in_step = 0;
   int64_t requests_finished = 0;
   ForwardStats forward;
 };
