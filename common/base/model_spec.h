@@ -27,6 +27,8 @@ struct ModelSpec {
   int attn_res_block_size = 0;
   int64_t max_position_embeddings = 0;
   float rms_norm_eps = 0;
+  float low_rank_norm_eps = 0;  // q_a_layernorm and kv_a_layernorm: optional
+                                // `mla_lora_norm_eps`, else kLowRankNormEps
   // MLA
   int num_attention_heads = 0;
   int q_lora_rank = 0;

@@ -64,8 +64,8 @@ struct TensorLocation {
   const TensorInfo* info = nullptr;
 };
 
-// A directory: config.json, model.safetensors.index.json and its shards. Shards
-// open on first use. Thread-safe.
+// A directory: config.json, model.safetensors.index.json and its shards, or one
+// model.safetensors without an index. Shards open on first use. Thread-safe.
 class Checkpoint {
  public:
   // Reads and checks the index; a shard named there that does not exist is
@@ -86,8 +86,10 @@ class Checkpoint {
   absl::Status ReadTensor(std::string_view tensor, DType dtype,
                           std::span<const int64_t> shape,
                           std::span<uint8_t> out) const;
-  // Sorted shard file names.
+  // Sorted names of the shard files that hold text tensors.
   std::vector<std::string> shards() const;
+  // Sorted names of the text tensors.
+  std::vector<std::string> tensors() const;
 
  private:
   Checkpoint();
