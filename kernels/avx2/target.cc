@@ -2,7 +2,6 @@
 #include "kernels/avx2/avx2_tables.h"
 #include "kernels/expert_walk.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/reference/reference_tables.h"
 
 namespace deltafin {
 namespace {
@@ -20,8 +19,8 @@ const KernelTarget& Avx2Target() {
       "AVX2 and FMA",
       Supported,
       ExpertKernelOver<kAvx2ExpertOperations>(),
-      kReferenceLinearKernel,
-      kReferenceElementwiseKernel,
+      kAvx2LinearKernel,
+      kAvx2ElementwiseKernel,
   };
   return target;
 }

@@ -7,7 +7,6 @@
 #include "kernels/expert_walk.h"
 #include "kernels/fixed_point.h"
 #include "kernels/mxfp4.h"
-#include "kernels/reference/reference_tables.h"
 #include "kernels/tile_walk.h"
 
 namespace deltafin {
@@ -279,7 +278,7 @@ bool AddFixed(float weight, const float* y, int n, int64_t* sums) {
 
 constinit const ExpertOperations kAvx2ExpertOperations = {
     kGroupWords, Quantize, TileWalk<Tile>::MultiplyBlock,
-    AllFinite,   AddFixed, &kReferenceElementwiseKernel,
+    AllFinite,   AddFixed, &kAvx2ElementwiseKernel,
 };
 
 }  // namespace deltafin

@@ -2,7 +2,6 @@
 #include "kernels/avx512/avx512_tables.h"
 #include "kernels/expert_walk.h"
 #include "kernels/kernel_registry.h"
-#include "kernels/reference/reference_tables.h"
 
 namespace deltafin {
 namespace {
@@ -25,8 +24,8 @@ const KernelTarget& Avx512Target() {
       "AVX-512 F, BW, DQ, VL, VBMI and VNNI",
       Supported,
       ExpertKernelOver<kAvx512ExpertOperations>(),
-      kReferenceLinearKernel,
-      kReferenceElementwiseKernel,
+      kAvx512LinearKernel,
+      kAvx512ElementwiseKernel,
   };
   return target;
 }
