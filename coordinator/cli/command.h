@@ -1,0 +1,19 @@
+// coordinator/cli/command.h
+//
+// One subcommand of deltafin: declares its flags when made, runs when chosen.
+#pragma once
+
+#include "absl/status/status.h"
+
+namespace deltafin {
+
+class Command {
+ public:
+  virtual ~Command() = default;
+  // Does the work, printing results to standard output and all else to standard
+  // error. The status decides the exit code (exit_code.h); its message is
+  // printed by main.
+  virtual absl::Status Run() = 0;
+};
+
+}  // namespace deltafin

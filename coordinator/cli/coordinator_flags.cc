@@ -1,0 +1,127 @@
+#include "coordinator/cli/coordinator_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <string_view>
+
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/net/config_file.h"
+#include "coordinator/cli/default_model.h"
+#include "coordinator/cli/exit_code.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kModelGroup[] = "Model and machine";
+constexpr char kHidden[] = "";  // a group that --help leaves out
+constexpr std::string_view kRandomPlacement = "random:";
+
+absl::StatusOr<uint64_t> ParsePlacementSeed(std::string_view text) {
+  uint64_t seed = 0;
+  if (text.starts_with(kRandomPlacement)) {
+    text.remove_prefix(kRandomPlacement.size());
+    const auto [end, error] =
+        std::from_chars(text.data(), text.data() + text.size(), seed);
+    if (error == std::errc() && end == text.data() + text.size()) return seed;
+  }
+  return UsageError("--test-placement: expected random:SEED");
+}
+
+template <typename T, typename Set>
+void SetIfGiven(const std::optional<T>& flag, Set set) {
+  if (flag.has_value()) set(*flag);
+}
+
+}  // namespace
+
+void CoordinatorFlags::AddTo(CLI::App& app) {
+  const auto add = [&app](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->group(kModelGroup);
+  };
+  add("--config", config_file_,
+      "File of settings in text format; flags override it");
+  add("--model", model_,
+      "Model directory: config.json, index, shards (default: k3-nano, the "
+      "small model that comes with deltafin)");
+  add("--nodes", nodes_,
+      "Expert nodes, host:port,... (default: the experts run in this process)")
+      ->delimiter(',');
+  add("--spine", spine_,
+      "Precision of the spine: bf16 (default), or int8 for half the memory");
+  add("--device", device_,
+      "Where the spine runs: cpu (default), torch-cpu, cuda, mps");
+  add("--kernel", kernel_,
+      "Kernel target (default: the fastest here); changes no bit of the text");
+  add("--threads", threads_, "Compute threads (default: one a core)");
+  add("--prefill-chunk", prefill_chunk_,
+      "Prompt tokens in one step (default: 512)");
+  add("--ram", ram_,
+      "Memory for experts in this process, such as 8G (default: what is left)");
+  add("--context", context_,
+      "Tokens a sequence may reach, prompt included (default: 8192)");
+  add("--cache-dir", cache_dir_,
+      "Where the int8 spine goes when the model folder is read-only (default: "
+      "~/.cache/deltafin)");
+  add("--layer-deadline-ms", layer_deadline_ms_,
+      "Longest wait for a node's part of a layer (default: 60000)");
+  app.add_option("--test-placement", test_placement_,
+                 "Placement of experts drawn at random: random:SEED")
+      ->group(kHidden);
+  log_level_given_ = [parent = app.get_parent()] {
+    return parent != nullptr && parent->count("--log-level") > 0;
+  };
+}
+
+void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
+  SetIfGiven(model_, [&](const auto& v) { config.set_model(v); });
+  if (!nodes_.empty()) {
+    config.mutable_nodes()->Assign(nodes_.begin(), nodes_.end());
+  }
+  SetIfGiven(spine_, [&](const auto& v) { config.set_spine(v); });
+  SetIfGiven(device_, [&](const auto& v) { config.set_device(v); });
+  SetIfGiven(kernel_, [&](const auto& v) { config.set_kernel(v); });
+  SetIfGiven(threads_, [&](uint32_t v) { config.set_threads(v); });
+  SetIfGiven(prefill_chunk_, [&](uint32_t v) { config.set_prefill_chunk(v); });
+  SetIfGiven(ram_, [&](const auto& v) { config.set_ram(v); });
+  SetIfGiven(context_, [&](uint32_t v) { config.set_context(v); });
+  SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });
+  SetIfGiven(layer_deadline_ms_,
+             [&](uint32_t v) { config.set_layer_deadline_ms(v); });
+}
+
+absl::StatusOr<v1::CoordinatorConfig> CoordinatorFlags::Config() const {
+  v1::CoordinatorConfig config;
+  ApplyTo(config);
+  const absl::StatusOr<CoordinatorOptions> flags_alone =
+      ParseCoordinatorOptions(config);
+  if (!flags_alone.ok()) {
+    return UsageError(std::string(flags_alone.status().message()));
+  }
+  if (config_file_.empty()) return config;
+  v1::CoordinatorConfig merged;
+  RETURN_IF_ERROR(ReadConfigFile(config_file_, &merged));
+  RETURN_IF_ERROR(AddContext(ParseCoordinatorOptions(merged).status(),
+                             config_file_));
+  if (!merged.log_level().empty() && !log_level_given_()) {
+    RETURN_IF_ERROR(AddContext(SetLogLevel(merged.log_level()), config_file_));
+  }
+  ApplyTo(merged);
+  return merged;
+}
+
+absl::StatusOr<CoordinatorOptions> CoordinatorFlags::Options() const {
+  ASSIGN_OR_RETURN(const v1::CoordinatorConfig config, Config());
+  ASSIGN_OR_RETURN(CoordinatorOptions options, ParseCoordinatorOptions(config));
+  if (!test_placement_.empty()) {
+    ASSIGN_OR_RETURN(options.placement_seed,
+                     ParsePlacementSeed(test_placement_));
+  }
+  if (options.model_dir.empty()) {
+    ASSIGN_OR_RETURN(options.model_dir, DefaultModelDir());
+  }
+  if (options.cache_dir.empty()) options.cache_dir = DefaultCacheDir();
+  return options;
+}
+
+}  // namespace deltafin

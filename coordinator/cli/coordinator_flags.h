@@ -1,0 +1,49 @@
+// coordinator/cli/coordinator_flags.h
+//
+// The flags of CoordinatorConfig: every field has one of the same name, given
+// flags override the file that --config names.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/options.h"
+#include "proto/config.pb.h"
+
+namespace CLI {
+class App;
+}
+
+namespace deltafin {
+
+class CoordinatorFlags {
+ public:
+  // Adds the flags to the subcommand; both must outlive the parsing.
+  void AddTo(CLI::App& app);
+
+  // The merged and checked options. A model that is named nowhere becomes
+  // k3-nano. Errors: a usage error when the flags are wrong by themselves,
+  // INVALID_ARGUMENT with path and line for the file.
+  absl::StatusOr<CoordinatorOptions> Options() const;
+
+  // File and flags merged, unchecked: for the fields that CoordinatorOptions
+  // does not hold (listen).
+  absl::StatusOr<v1::CoordinatorConfig> Config() const;
+
+ private:
+  void ApplyTo(v1::CoordinatorConfig& config) const;
+
+  std::string config_file_;
+  std::optional<std::string> model_, spine_, device_, kernel_, ram_, cache_dir_;
+  std::vector<std::string> nodes_;
+  std::optional<uint32_t> threads_, prefill_chunk_, context_,
+      layer_deadline_ms_;
+  std::string test_placement_;
+  std::function<bool()> log_level_given_;
+};
+
+}  // namespace deltafin

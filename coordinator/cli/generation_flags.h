@@ -1,0 +1,38 @@
+// coordinator/cli/generation_flags.h
+//
+// The flags that say how text is drawn, shared by run and chat.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/engine/request.h"
+
+namespace CLI {
+class App;
+}
+
+namespace deltafin {
+
+class GenerationFlags {
+ public:
+  // Adds the flags to the subcommand; both must outlive the parsing.
+  void AddTo(CLI::App& app);
+
+  // A request without its prompt. Errors: a usage error naming the flag.
+  absl::StatusOr<GenerationRequest> Request() const;
+
+  // Generation ends before the first of these in the text.
+  const std::vector<std::string>& stop_strings() const { return stop_; }
+
+ private:
+  SamplingOptions sampling_;
+  int max_new_tokens_ = 256;
+  bool ignore_eos_ = false;
+  int logprobs_ = -1;  // -1: none wanted
+  std::vector<std::string> stop_;
+};
+
+}  // namespace deltafin

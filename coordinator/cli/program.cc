@@ -1,0 +1,102 @@
+#include "coordinator/cli/program.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/log.h"
+#include "coordinator/cli/bench_command.h"
+#include "coordinator/cli/chat_command.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/eval_command.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/info_command.h"
+#include "coordinator/cli/run_command.h"
+#include "coordinator/cli/serve_command.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kDescription[] =
+    "deltafin runs models of the Kimi K3 family: the spine here, the routed "
+    "experts here or on expert nodes, with the same bits either way.";
+
+constexpr char kFooter[] = R"(
+Examples:
+  deltafin run --prompt "It was a dark" --max-new-tokens 16
+  deltafin run --chat --prompt "Who are you?" --model /models/Kimi-K3
+  deltafin info /models/Kimi-K3
+  deltafin serve --listen 127.0.0.1:8500 --nodes host-a:7400,host-b:7400
+
+Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, prompt, file),
+69 unavailable (node, port, memory, disk), 130 ended by Ctrl-C.
+`deltafin COMMAND --help` tells more.)";
+
+using Subcommand = std::pair<CLI::App*, std::unique_ptr<Command>>;
+
+template <typename T>
+Subcommand Add(CLI::App& app, const char* name, const char* description) {
+  CLI::App* sub = app.add_subcommand(name, description);
+  sub->fallthrough();  // --log-level may follow the subcommand
+  return {sub, std::make_unique<T>(*sub)};
+}
+
+std::vector<Subcommand> AddSubcommands(CLI::App& app) {
+  std::vector<Subcommand> all;
+  all.push_back(Add<RunCommand>(app, "run", "Continue a prompt, or answer it"));
+  all.push_back(Add<ChatCommand>(app, "chat", "Talk with the model"));
+  all.push_back(
+      Add<ServeCommand>(app, "serve", "Serve programs over gRPC on loopback"));
+  all.push_back(Add<InfoCommand>(
+      app, "info", "What a model needs against what this machine has"));
+  all.push_back(
+      Add<EvalCommand>(app, "eval", "Measure how well a text is predicted"));
+  all.push_back(
+      Add<BenchCommand>(app, "bench", "Compare two sets of flags in speed"));
+  return all;
+}
+
+int Report(const absl::Status& status) {
+  if (!status.ok()) {
+    const std::string message(status.message());
+    std::fprintf(stderr, "deltafin: %s\n", message.c_str());
+  }
+  return ExitCodeOf(status);
+}
+
+int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
+  const int code = app.exit(error);  // prints help, version or the message
+  return code == 0 ? kExitOk : kExitUsage;
+}
+
+}  // namespace
+
+int RunProgram(int argc, char** argv) {
+  InitLogging("deltafin");
+  CLI::App app(kDescription);
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "deltafin " DELTAFIN_VERSION);
+  std::string log_level = "info";
+  app.add_option("--log-level", log_level,
+                 "trace, debug, info, warn, error or off")
+      ->capture_default_str();
+  const std::vector<Subcommand> subcommands = AddSubcommands(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return ReportParseError(app, error);
+  }
+  if (const absl::Status status = SetLogLevel(log_level); !status.ok()) {
+    return Report(UsageError(std::string(status.message())));
+  }
+  for (const auto& [sub, command] : subcommands) {
+    if (sub->parsed()) return Report(command->Run());
+  }
+  return kExitUsage;
+}
+
+}  // namespace deltafin

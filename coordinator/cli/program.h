@@ -1,0 +1,13 @@
+// coordinator/cli/program.h
+//
+// The command line of deltafin: its subcommands, --version, --log-level, and
+// how a status becomes a message and an exit code.
+#pragma once
+
+namespace deltafin {
+
+// Parses and runs; returns the exit code. Exceptions of the flag library end
+// here.
+int RunProgram(int argc, char** argv);
+
+}  // namespace deltafin

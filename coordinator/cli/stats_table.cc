@@ -1,0 +1,87 @@
+#include "coordinator/cli/stats_table.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "common/base/memory_budget.h"
+
+namespace deltafin {
+namespace {
+
+class Table {
+ public:
+  explicit Table(int64_t tokens) : tokens_(tokens) {}
+
+  void Line(const std::string& line) { text_ += line + '\n'; }
+  // Milliseconds a token.
+  void Time(const char* name, double seconds) {
+    const double per_token =
+        tokens_ > 0 ? 1e3 * seconds / static_cast<double>(tokens_) : 0;
+    Line(fmt::format("  {:<16}{:>10.3f} ms", name, per_token));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  int64_t tokens_;
+  std::string text_;
+};
+
+void AddTimes(const ForwardStats& forward, Table& table) {
+  table.Time("spine read", forward.spine.read);
+  table.Time("spine compute", forward.spine.compute);
+  table.Time("attention", forward.spine.attention);
+  table.Time("experts read", forward.experts_read);
+  table.Time("experts compute", forward.experts_compute);
+  table.Time("network", forward.network);
+  table.Time("head", forward.spine.head);
+}
+
+void AddSteps(const SchedulerStats& scheduler, Table& table) {
+  const double sequences =
+      scheduler.steps > 0 ? static_cast<double>(scheduler.sequences_in_steps) /
+                                static_cast<double>(scheduler.steps)
+                          : 0;
+  table.Line(
+      fmt::format("steps {}, sequences per step {:.2f} (most {}), most tokens "
+                  "in a step {}",
+                  scheduler.steps, sequences, scheduler.max_sequences_in_step,
+                  scheduler.max_tokens_in_step));
+}
+
+void AddSettings(const RunSettings& settings, Table& table) {
+  table.Line(fmt::format(
+      "spine {}, kernel {}, threads {}, prefill chunk {}, context {}, "
+      "placement {}",
+      settings.spine, settings.kernel.empty() ? "-" : settings.kernel,
+      settings.num_threads, settings.prefill_chunk, settings.context_tokens,
+      settings.placement));
+}
+
+void AddNode(const NodeReport& node, Table& table) {
+  const v1::NodeCounters& counters = node.counters;
+  table.Line(fmt::format(
+      "{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}", node.address,
+      node.identity.kernel(), node.identity.threads(),
+      counters.slices_computed(), counters.cache_hits(),
+      counters.cache_misses(), counters.evictions(),
+      FormatByteSize(counters.bytes_read())));
+}
+
+}  // namespace
+
+std::string StatsTable(const RunStatistics& statistics) {
+  const SchedulerStats& scheduler = statistics.scheduler;
+  const int64_t tokens = scheduler.prefill_tokens + scheduler.decode_tokens;
+  Table table(tokens);
+  table.Line(fmt::format("time per token, over {} of prompts and {} generated",
+                         scheduler.prefill_tokens, scheduler.decode_tokens));
+  AddTimes(scheduler.forward, table);
+  AddSteps(scheduler, table);
+  AddSettings(statistics.settings, table);
+  table.Line(fmt::format("{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}",
+                         "node", "kernel", "threads", "slices", "hits",
+                         "misses", "evictions", "read"));
+  for (const NodeReport& node : statistics.nodes) AddNode(node, table);
+  return table.text();
+}
+
+}  // namespace deltafin

@@ -1,0 +1,133 @@
+#include "coordinator/options.h"
+
+#include <charconv>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/memory_budget.h"
+
+namespace deltafin {
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+constexpr uint32_t kMaxSequences = 4096;
+constexpr uint32_t kMaxPrefillChunk = 65536;
+
+// Collects what is wrong, so that one run reports everything.
+class FieldErrors {
+ public:
+  void Add(std::string_view field, std::string_view value,
+           std::string_view accepted) {
+    errors_.push_back(absl::StrCat(ToAbsl(field), ": '", ToAbsl(value), "': ",
+                                   ToAbsl(accepted)));
+  }
+  absl::Status status() const {
+    if (errors_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrJoin(errors_, "; "));
+  }
+
+ private:
+  static absl::string_view ToAbsl(std::string_view s) {
+    return {s.data(), s.size()};
+  }
+  std::vector<std::string> errors_;
+};
+
+// "host:port" with a port in [1, 65535].
+bool IsAddress(std::string_view address) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view port = address.substr(colon + 1);
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(port.data(), port.data() + port.size(), number);
+  return error == std::errc() && end == port.data() + port.size() &&
+         number >= 1 && number <= 65535;
+}
+
+void ReadNodes(const v1::CoordinatorConfig& config,
+               CoordinatorOptions& options, FieldErrors& errors) {
+  for (const std::string& node : config.nodes()) {
+    if (!IsAddress(node)) errors.Add("nodes", node, "expected host:port");
+    options.nodes.push_back(node);
+  }
+}
+
+void ReadSpine(const v1::CoordinatorConfig& config,
+               CoordinatorOptions& options, FieldErrors& errors) {
+  if (config.spine() == "int8") {
+    options.precision = SpinePrecision::kInt8;
+  } else if (!config.spine().empty() && config.spine() != "bf16") {
+    errors.Add("spine", config.spine(), "expected bf16 or int8");
+  }
+  if (config.device().empty()) return;
+  options.device = config.device();
+  if (options.device != "cpu" && options.device != "torch-cpu" &&
+      options.device != "cuda" && options.device != "mps") {
+    errors.Add("device", options.device,
+               "expected cpu, torch-cpu, cuda or mps");
+  }
+}
+
+void ReadKernel(const v1::CoordinatorConfig& config,
+                CoordinatorOptions& options, FieldErrors& errors) {
+  options.kernel = config.kernel();
+  std::string why;
+  if (!options.kernel.empty() && FindKernel(options.kernel, &why) == nullptr) {
+    errors.Add("kernel", options.kernel, why);
+  }
+}
+
+// A count that is unset (0) or within [1, most].
+template <typename T>
+void ReadCount(std::string_view field, uint32_t value, uint32_t most, T& into,
+               FieldErrors& errors) {
+  if (value > most) {
+    errors.Add(field, std::to_string(value),
+               "expected at most " + std::to_string(most));
+  } else if (value > 0) {
+    into = static_cast<T>(value);
+  }
+}
+
+void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
+             FieldErrors& errors) {
+  if (config.ram().empty()) return;
+  const absl::StatusOr<uint64_t> bytes = ParseByteSize(config.ram());
+  if (bytes.ok()) {
+    options.ram_bytes = *bytes;
+  } else {
+    errors.Add("ram", config.ram(), "expected a size such as 8G or 512M");
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
+    const v1::CoordinatorConfig& config) {
+  CoordinatorOptions options;
+  FieldErrors errors;
+  options.model_dir = config.model();
+  ReadNodes(config, options, errors);
+  ReadSpine(config, options, errors);
+  ReadKernel(config, options, errors);
+  ReadRam(config, options, errors);
+  ReadCount("threads", config.threads(), kMaxThreads, options.num_threads,
+            errors);
+  ReadCount("prefill_chunk", config.prefill_chunk(), kMaxPrefillChunk,
+            options.prefill_chunk, errors);
+  ReadCount("context", config.context(), UINT32_MAX, options.context_tokens,
+            errors);
+  ReadCount("max_sequences", config.max_sequences(), kMaxSequences,
+            options.max_sequences, errors);
+  if (config.layer_deadline_ms() > 0) {
+    options.layer_deadline = absl::Milliseconds(config.layer_deadline_ms());
+  }
+  options.cache_dir = config.cache_dir();
+  const absl::Status status = errors.status();
+  if (!status.ok()) return status;
+  return options;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,57 @@
+// coordinator/options.h
+//
+// What a coordinator is assembled with: the checked form of CoordinatorConfig.
+// docs/configuration.md tells when to change each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/config.pb.h"
+#include "spine_node/options.h"
+
+namespace deltafin {
+
+struct CoordinatorOptions {
+  // Directory in released layout.
+  std::string model_dir;
+  // Addresses "host:port" of the expert nodes. Empty: all-in-one, the experts
+  // run in this process.
+  std::vector<std::string> nodes;
+  SpinePrecision precision = SpinePrecision::kBf16;
+  // "cpu", or a device of the libtorch spine: "torch-cpu", "cuda", "mps".
+  std::string device = "cpu";
+  // Kernel target by name. Empty: the fastest that this machine supports.
+  std::string kernel;
+  // Compute threads of the spine and of the own expert node. 0: one a core.
+  int num_threads = 0;
+  // Prompt tokens in one step. Larger: fewer expert reads a token; smaller:
+  // less memory, sooner answers to other requests.
+  int prefill_chunk = 512;
+  // Expert tier of the own node. Absent: what the budget leaves, at most all
+  // experts of the model.
+  std::optional<uint64_t> ram_bytes;
+  // Tokens that a sequence may reach. 0: 8,192, or the model's own bound where
+  // that is less.
+  int64_t context_tokens = 0;
+  // Sequences that hold state at once; each costs the bytes that start-up
+  // prints.
+  int max_sequences = 8;
+  // Where things made from a model go when its folder cannot be written.
+  std::string cache_dir;
+  // Longest wait for a node's part of a layer.
+  absl::Duration layer_deadline = absl::Seconds(60);
+  // Tests: a placement drawn from this seed instead of the default one.
+  std::optional<uint64_t> placement_seed;
+};
+
+// Checks all fields at once. Errors: INVALID_ARGUMENT listing every field in
+// error with its value and what is accepted.
+absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
+    const v1::CoordinatorConfig& config);
+
+}  // namespace deltafin
