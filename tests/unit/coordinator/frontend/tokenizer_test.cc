@@ -1,0 +1,143 @@
+#include "coordinator/frontend/tokenizer.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "coordinator/frontend/pre_tokenizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace deltafin {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+const std::string kNano = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
+const std::string kTiny = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+const Tokenizer& NanoTokenizer() {
+  static const auto* tokenizer = Tokenizer::Load(kNano, 4096)->release();
+  return *tokenizer;
+}
+
+const Tokenizer& TinyTokenizer() {
+  static const auto* tokenizer = Tokenizer::Load(kTiny, 640)->release();
+  return *tokenizer;
+}
+
+std::vector<std::string> Pieces(const std::string& utf8) {
+  const CharText text = ReadChars(utf8, utf8.size());
+  std::vector<std::string> pieces;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = PieceEnd(text, begin, text.size());
+    pieces.emplace_back(text.Bytes(begin, end));
+    begin = end;
+  }
+  return pieces;
+}
+
+uint64_t Fnv1a64(const std::vector<int32_t>& ids) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const auto id : ids) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      hash =
+          (hash ^ (static_cast<uint32_t>(id) >> shift & 255)) * 0x100000001b3;
+    }
+  }
+  return hash;
+}
+
+void ExpectCase(const Tokenizer& tokenizer, const json& item) {
+  const std::string text = item["text"];
+  EXPECT_EQ(Pieces(text), item["pieces"].get<std::vector<std::string>>())
+      << text;
+  const auto ids = item["ids"].get<std::vector<int32_t>>();
+  EXPECT_EQ(*tokenizer.Encode(text), ids) << text;
+  EXPECT_EQ(*tokenizer.Encode(text, SegmentKind::kControl),
+            item.value("control_ids", ids))
+      << text;
+  EXPECT_EQ(*tokenizer.Decode(ids), text);
+}
+
+TEST(TokenizerTest, ReproducesTheGoldenCases) {
+  const json golden = json::parse(
+      ReadAll(DELTAFIN_SOURCE_DIR "/tests/golden/text/tokenizer.json"));
+  ASSERT_EQ(golden["cases"].size(), 28u);
+  for (const json& item : golden["cases"]) ExpectCase(TinyTokenizer(), item);
+}
+
+TEST(TokenizerTest, ReproducesTheGoldenLongRuns) {
+  const json golden = json::parse(
+      ReadAll(DELTAFIN_SOURCE_DIR "/tests/golden/text/tokenizer.json"));
+  for (const json& item : golden["long"]) {
+    std::string text;
+    for (int i = 0; i < item["times"]; ++i) {
+      text += item["repeat"].get<std::string>();
+    }
+    const auto ids = *TinyTokenizer().Encode(text);
+    ASSERT_EQ(ids.size(), item["count"]) << item["repeat"];
+    const auto head = item["head"].get<std::vector<int32_t>>();
+    const auto tail = item["tail"].get<std::vector<int32_t>>();
+    EXPECT_TRUE(std::equal(head.begin(), head.end(), ids.begin()));
+    EXPECT_TRUE(std::equal(tail.rbegin(), tail.rend(), ids.rbegin()));
+  }
+}
+
+TEST(TokenizerTest, ReproducesAllCasesOfTheSharedModel) {
+  const json golden = json::parse(ReadAll(kNano + "/eval/tokenization.json"));
+  ASSERT_EQ(golden["cases"].size(), 307u);
+  for (const json& item : golden["cases"]) ExpectCase(NanoTokenizer(), item);
+}
+
+TEST(TokenizerTest, ReproducesTheIdsOfTheValidationText) {
+  const json golden = json::parse(ReadAll(kNano + "/eval/tokenization.json"));
+  const std::string text = ReadAll(kNano + "/eval/validation.txt");
+  const auto ids = *NanoTokenizer().Encode(text);
+  EXPECT_EQ(ids.size(), golden["validation"]["tokens"]);
+  char hash[17];
+  std::snprintf(hash, sizeof(hash), "%016lx", Fnv1a64(ids));
+  EXPECT_EQ(hash, golden["validation"]["fnv1a64_u32le"]);
+  EXPECT_EQ(*NanoTokenizer().Decode(ids), text);
+}
+
+TEST(TokenizerTest, OrdinaryTextNeverYieldsControlIds) {
+  for (int32_t id = 3840; id < 4096; ++id) {
+    const std::string spelling(NanoTokenizer().vocabulary().Bytes(id));
+    const auto ids = *NanoTokenizer().Encode("x " + spelling + "y");
+    for (const int32_t got : ids) {
+      EXPECT_LT(got, 3840) << spelling;
+    }
+    EXPECT_EQ(*NanoTokenizer().Encode(spelling, SegmentKind::kControl),
+              std::vector<int32_t>{id});
+  }
+}
+
+TEST(TokenizerTest, NamesTheByteWhereTextIsNotUtf8) {
+  const auto ids = NanoTokenizer().Encode("abc\xC3(");
+  EXPECT_EQ(ids.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(ids.status().message()), HasSubstr("byte 3"));
+  EXPECT_FALSE(NanoTokenizer().Encode("\xED\xA0\x80").ok());
+}
+
+TEST(TokenizerTest, RefusesAVocabularyThatContradictsTheConfig) {
+  const auto tokenizer = Tokenizer::Load(kTiny, 641);
+  EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(tokenizer.status().message()), HasSubstr("641"));
+}
+
+TEST(TokenizerTest, RefusesToDecodeIdsOutsideTheVocabulary) {
+  EXPECT_FALSE(TinyTokenizer().Decode(std::vector<int32_t>{640}).ok());
+  EXPECT_FALSE(TinyTokenizer().Decode(std::vector<int32_t>{-1}).ok());
+}
+
+}  // namespace
+}  // namespace deltafin
