@@ -1,0 +1,342 @@
+#include "spine_node/cpu/cpu_spine.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "spine_node/cpu/attention_residual.h"
+#include "spine_node/cpu/embedding.h"
+#include "spine_node/cpu/float_rows.h"
+#include "spine_node/cpu/kda_attention.h"
+#include "spine_node/cpu/latent_projection.h"
+#include "spine_node/cpu/layer_context.h"
+#include "spine_node/cpu/linear.h"
+#include "spine_node/cpu/lm_head.h"
+#include "spine_node/cpu/mla_attention.h"
+#include "spine_node/cpu/mlp.h"
+#include "spine_node/cpu/router.h"
+#include "spine_node/cpu/stopwatch.h"
+
+namespace deltafin {
+
+// The layers' operators with their scratch, shared by all layers of a kind.
+struct CpuSpine::Layers {
+  std::unique_ptr<Linear> linear;
+  std::unique_ptr<LayerContext> context;
+  std::unique_ptr<Embedding> embedding;
+  std::unique_ptr<KdaAttention> kda;
+  std::unique_ptr<MlaAttention> mla;
+  std::unique_ptr<Mlp> mlp;
+  std::unique_ptr<Router> router;
+  std::optional<LmHead> head;
+  FloatRows input;   // [kTokenGroup, H] normalised input of a sublayer
+  FloatRows output;  // [kTokenGroup, H] its output
+};
+
+namespace {
+
+absl::Status NoStep() {
+  return absl::FailedPreconditionError("no step is in flight");
+}
+
+absl::Status NotSettled() {
+  return absl::FailedPreconditionError(
+      "the sequence is of another spine, in a step, or was in one that failed");
+}
+
+Linear::Limits LinearLimits(const ModelSpec& spec) {
+  const int attention_width =
+      std::max(spec.kda_width(), spec.num_attention_heads * spec.v_head_dim);
+  const int shared_width = spec.num_shared_experts * spec.moe_intermediate_size;
+  const int dense_width =
+      spec.first_k_dense_replace > 0 ? spec.intermediate_size : 0;
+  return {.max_tokens = kTokenGroup,
+          .max_cols = std::max({spec.hidden_size, attention_width, shared_width,
+                                dense_width, spec.q_lora_rank,
+                                spec.routed_expert_hidden_size}),
+          .max_head_cols = std::max(spec.kv_lora_rank, spec.qk_nope_head_dim)};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Spine>> CpuSpine::Create(
+    SpineWeights weights, const SpineOptions& options) {
+  auto spine =
+      std::unique_ptr<CpuSpine>(new CpuSpine(std::move(weights), options));
+  RETURN_IF_ERROR(spine->AllocateLayers());
+  return spine;
+}
+
+CpuSpine::CpuSpine(SpineWeights weights, const SpineOptions& options)
+    : weights_(std::move(weights)),
+      options_(options),
+      sequence_layout_(weights_.spec),
+      step_(weights_.spec) {}
+
+CpuSpine::~CpuSpine() = default;
+
+absl::Status CpuSpine::AllocateLayers() {
+  const ModelSpec& spec = weights_.spec;
+  layers_ = std::make_unique<Layers>();
+  ASSIGN_OR_RETURN(layers_->linear,
+                   Linear::Create(options_.kernel->linear, *options_.threads,
+                                  LinearLimits(spec)));
+  layers_->context = std::make_unique<LayerContext>(
+      LayerContext{spec, options_.kernel->elementwise, *options_.threads,
+                   *layers_->linear, timings_});
+  const LayerContext& context = *layers_->context;
+  layers_->embedding =
+      std::make_unique<Embedding>(weights_.embedding, spec.hidden_size);
+  ASSIGN_OR_RETURN(layers_->kda, KdaAttention::Create(context));
+  ASSIGN_OR_RETURN(layers_->mla, MlaAttention::Create(context));
+  ASSIGN_OR_RETURN(layers_->mlp, Mlp::Create(context));
+  ASSIGN_OR_RETURN(layers_->router, Router::Create(context));
+  ASSIGN_OR_RETURN(layers_->head, LmHead::Create(context, weights_.head));
+  ASSIGN_OR_RETURN(layers_->input,
+                   FloatRows::Allocate(kTokenGroup, spec.hidden_size));
+  ASSIGN_OR_RETURN(layers_->output,
+                   FloatRows::Allocate(kTokenGroup, spec.hidden_size));
+  return absl::OkStatus();
+}
+
+SpineDescription CpuSpine::description() const {
+  return {.name = options_.precision == SpinePrecision::kInt8 ? "cpu-int8"
+                                                              : "cpu-bf16",
+          .kernel = options_.kernel->name,
+          .weight_bytes = static_cast<int64_t>(weights_.resident_bytes),
+          .sequence_fixed_bytes = sequence_layout_.fixed_bytes(),
+          .sequence_token_bytes = sequence_layout_.token_bytes()};
+}
+
+absl::StatusOr<std::unique_ptr<SequenceState>> CpuSpine::NewSequence(
+    int64_t max_tokens) {
+  if (max_tokens < 1 || max_tokens > spec().max_position_embeddings) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a sequence of ", max_tokens, " tokens: the model takes 1 to ",
+        spec().max_position_embeddings));
+  }
+  return CpuSequenceState::Create(sequence_layout_, max_tokens,
+                                  options_.generation_bytes);
+}
+
+absl::StatusOr<std::unique_ptr<SequenceState>> CpuSpine::Fork(
+    const SequenceState& state) {
+  const auto* own = dynamic_cast<const CpuSequenceState*>(&state);
+  if (own == nullptr || !own->settled()) return NotSettled();
+  return own->Fork();
+}
+
+absl::Status CpuSpine::RetainGeneration(SequenceState& state) {
+  auto* own = dynamic_cast<CpuSequenceState*>(&state);
+  if (own == nullptr || !own->settled()) return NotSettled();
+  return own->RetainGeneration();
+}
+
+absl::StatusOr<int64_t> CpuSpine::TruncateTo(SequenceState& state,
+                                             int64_t num_tokens) {
+  auto* own = dynamic_cast<CpuSequenceState*>(&state);
+  if (own == nullptr || num_tokens < 0) {
+    return absl::InvalidArgumentError(
+        "truncation needs a sequence of this spine and a length of 0 or more");
+  }
+  if (step_.Holds(own)) {
+    return absl::FailedPreconditionError(
+        "a sequence cannot be truncated while its step is in flight");
+  }
+  return own->TruncateTo(num_tokens);
+}
+
+absl::Status CpuSpine::Embed(std::span<const SequenceSlice> slices) {
+  SetContractFloatingPointMode();
+  RETURN_IF_ERROR(step_.Begin(slices));
+  ScopedTimer timer(timings_.read);
+  float* out = step_.prefix.row(0);
+  for (const SequenceSlice& slice : slices) {
+    RETURN_IF_ERROR(layers_->embedding->Read(slice.ids, out));
+    out += slice.ids.size() * spec().hidden_size;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuSpine::Attend(int layer) {
+  const bool boundary = layer % spec().attn_res_block_size == 0;
+  RETURN_IF_ERROR(ForEachGroup(layer, [&](const TokenGroup& group) {
+    return AttendGroup(layer, group);
+  }));
+  if (boundary) step_.CommitSnapshot();
+  return absl::OkStatus();
+}
+
+OperatorStatus CpuSpine::AttendGroup(int layer, const TokenGroup& group) {
+  const LayerWeights& weights = weights_.layers[layer];
+  const ResidualSite site = {weights.attention_residual, weights.input_norm,
+                             "self_attention_res", "input_layernorm"};
+  float* x = layers_->input.row(0);
+  float* out = layers_->output.row(0);
+  RETURN_IF_OPERATOR_FAILED(
+      MixAndNormalize(*layers_->context, site, step_.snapshots(), step_.prefix,
+                      group.first_token, group.num_tokens, x));
+  RETURN_IF_OPERATOR_FAILED(
+      weights.attention_kind == AttentionKind::kKda
+          ? layers_->kda->Forward(layer, weights.kda, x, group, out)
+          : layers_->mla->Forward(layer, weights.mla, x, group, out));
+  if (layer % spec().attn_res_block_size != 0) {
+    AddToPrefix(group, out);
+    return {};
+  }
+  // A block begins: the prefix becomes a snapshot and starts anew.
+  float* prefix = step_.prefix.row(group.first_token);
+  const size_t count = step_.prefix.width() * group.num_tokens;
+  std::copy_n(prefix, count, step_.next_snapshot().row(group.first_token));
+  std::copy_n(out, count, prefix);
+  return {};
+}
+
+absl::Status CpuSpine::DenseMlp(int layer) {
+  return ForEachGroup(layer, [&](const TokenGroup& group) -> OperatorStatus {
+    float* x = layers_->input.row(0);
+    float* out = layers_->output.row(0);
+    RETURN_IF_OPERATOR_FAILED(NormalizeForMlp(layer, group, x));
+    RETURN_IF_OPERATOR_FAILED(layers_->mlp->Forward(
+        kDenseMlpNames, weights_.layers[layer].dense,
+        {x, layers_->input.width(), group.num_tokens}, out));
+    AddToPrefix(group, out);
+    return {};
+  });
+}
+
+OperatorStatus CpuSpine::NormalizeForMlp(int layer, const TokenGroup& group,
+                                         float* x) {
+  const LayerWeights& weights = weights_.layers[layer];
+  const ResidualSite site = {weights.mlp_residual, weights.post_attention_norm,
+                             "mlp_res", "post_attention_layernorm"};
+  return MixAndNormalize(*layers_->context, site, step_.snapshots(),
+                         step_.prefix, group.first_token, group.num_tokens, x);
+}
+
+absl::StatusOr<RoutedTokens> CpuSpine::Route(int layer) {
+  RETURN_IF_ERROR(ForEachGroup(layer, [&](const TokenGroup& group) {
+    return RouteGroup(layer, group);
+  }));
+  const size_t tokens = step_.num_tokens();
+  const size_t top_k = spec().num_experts_per_token;
+  const size_t latent = spec().routed_expert_hidden_size;
+  return RoutedTokens{.num_tokens = step_.num_tokens(),
+                      .top_k = spec().num_experts_per_token,
+                      .experts = {step_.experts.data(), tokens * top_k},
+                      .weights = {step_.weights.data(), tokens * top_k},
+                      .latent = {step_.latent.row(0), tokens * latent}};
+}
+
+OperatorStatus CpuSpine::RouteGroup(int layer, const TokenGroup& group) {
+  const MoeWeights& moe = weights_.layers[layer].moe;
+  const size_t first = group.first_token;
+  const size_t top_k = spec().num_experts_per_token;
+  float* x = step_.feed_forward_input.row(first);
+  const Activations input = {x, step_.feed_forward_input.width(),
+                             group.num_tokens};
+  RETURN_IF_OPERATOR_FAILED(NormalizeForMlp(layer, group, x));
+  RETURN_IF_OPERATOR_FAILED(
+      layers_->router->Forward(moe, input, step_.experts.data() + first * top_k,
+                               step_.weights.data() + first * top_k));
+  return ProjectToLatent(*layers_->context, moe, input,
+                         step_.latent.row(first));
+}
+
+absl::Status CpuSpine::SharedExperts(int layer) {
+  return ForEachGroup(layer, [&](const TokenGroup& group) {
+    const FloatRows& x = step_.feed_forward_input;
+    return layers_->mlp->Forward(
+        kSharedExpertNames, weights_.layers[layer].moe.shared,
+        {x.row(group.first_token), x.width(), group.num_tokens},
+        step_.shared.row(group.first_token));
+  });
+}
+
+absl::Status CpuSpine::AddRoutedExperts(int layer,
+                                        std::span<const int64_t> sums) {
+  const size_t latent = spec().routed_expert_hidden_size;
+  if (sums.size() != latent * step_.num_tokens()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layer ", layer, ": ", sums.size(), " routed sums for ",
+                     step_.num_tokens(), " tokens of ", latent));
+  }
+  return ForEachGroup(layer, [&](const TokenGroup& group) {
+    return AddRoutedGroup(layer, group,
+                          sums.data() + latent * group.first_token);
+  });
+}
+
+// f = up_proj(RMSNorm(sums)) + shared; prefix = prefix + f.
+OperatorStatus CpuSpine::AddRoutedGroup(int layer, const TokenGroup& group,
+                                        const int64_t* sums) {
+  float* out = layers_->output.row(0);
+  RETURN_IF_OPERATOR_FAILED(ProjectFromLatent(
+      *layers_->context, weights_.layers[layer].moe, sums, group.num_tokens,
+      step_.latent.row(group.first_token), out));
+  const int hidden = spec().hidden_size;
+  ForEachRow(*options_.threads, group.num_tokens, [&](int t) {
+    float* row = layers_->output.row(t);
+    options_.kernel->elementwise.add(
+        row, step_.shared.row(group.first_token + t), hidden, row);
+  });
+  AddToPrefix(group, out);
+  return {};
+}
+
+void CpuSpine::AddToPrefix(const TokenGroup& group, const float* addend) {
+  const int hidden = spec().hidden_size;
+  ForEachRow(*options_.threads, group.num_tokens, [&](int t) {
+    float* row = step_.prefix.row(group.first_token + t);
+    options_.kernel->elementwise.add(row, addend + size_t{1} * t * hidden,
+                                     hidden, row);
+  });
+}
+
+absl::StatusOr<std::span<const float>> CpuSpine::Logits() {
+  if (!step_.in_flight()) return NoStep();
+  ScopedTimer timer(timings_.head);
+  const std::span<const int> rows = step_.logits_rows();
+  const size_t count = rows.size() * spec().vocab_size;
+  if (logits_.size() < count) logits_.resize(count);
+  const OperatorStatus status = layers_->head->Forward(
+      step_.snapshots(), step_.prefix, rows, logits_.data());
+  if (!status.ok()) return LocateError("head", status.row, status);
+  step_.Finish();
+  return std::span<const float>(logits_.data(), count);
+}
+
+SpineTimings CpuSpine::TakeTimings() {
+  SpineTimings timings = std::exchange(timings_, {});
+  timings.compute -= timings.attention;  // measured inside it
+  return timings;
+}
+
+template <typename Body>
+absl::Status CpuSpine::ForEachGroup(int layer, Body body) {
+  if (!step_.in_flight()) return NoStep();
+  ScopedTimer timer(timings_.compute);
+  for (const TokenGroup& group : step_.groups()) {
+    const OperatorStatus status = body(group);
+    if (status.ok()) continue;
+    return LocateError(absl::StrCat("layer ", layer),
+                       group.first_token + status.row, status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CpuSpine::LocateError(const std::string& where, int token,
+                                   const OperatorStatus& error) const {
+  const char* what = error.status == KernelStatus::kOverflow
+                         ? "overflow"
+                         : "inf or NaN in its input";
+  const StepPosition at = step_.Locate(token);
+  return absl::OutOfRangeError(
+      absl::StrCat(where, " ", error.name, ": ", what, " at position ",
+                   at.position, " of sequence ", at.sequence, " of the step"));
+}
+
+}  // namespace deltafin

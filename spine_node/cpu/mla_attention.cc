@@ -1,0 +1,184 @@
+#include "spine_node/cpu/mla_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "common/base/status_macros.h"
+#include "spine_node/cpu/stopwatch.h"
+#include "spine_node/first_error.h"
+
+namespace deltafin {
+namespace {
+
+// Heads that share one pass over the cached latents.
+constexpr int kHeadsPerCall = 16;
+
+int HeadsPerCall(int num_tokens, int num_heads, int num_threads) {
+  // Fewer when there would not be four tasks a thread to balance.
+  const int share =
+      (num_tokens * num_heads + 4 * num_threads - 1) / (4 * num_threads);
+  return std::clamp(share, 1, kHeadsPerCall);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MlaAttention>> MlaAttention::Create(
+    const LayerContext& context) {
+  const ModelSpec& spec = context.spec;
+  const size_t heads = spec.num_attention_heads;
+  const size_t nope = spec.qk_nope_head_dim, rope = spec.qk_rope_head_dim;
+  const size_t latent = spec.kv_lora_rank;
+  auto layer = std::unique_ptr<MlaAttention>(new MlaAttention(context));
+  const auto allocate = [](FloatRows& rows, size_t width) -> absl::Status {
+    ASSIGN_OR_RETURN(rows, FloatRows::Allocate(kTokenGroup, width));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(allocate(layer->query_low_rank_, spec.q_lora_rank));
+  RETURN_IF_ERROR(allocate(layer->query_, heads * (nope + rope)));
+  RETURN_IF_ERROR(allocate(layer->latent_, latent + rope));
+  RETURN_IF_ERROR(allocate(layer->gate_, heads * spec.v_head_dim));
+  RETURN_IF_ERROR(allocate(layer->absorbed_, heads * (latent + rope)));
+  RETURN_IF_ERROR(allocate(layer->attended_, heads * latent));
+  RETURN_IF_ERROR(allocate(layer->value_, heads * spec.v_head_dim));
+  ASSIGN_OR_RETURN(
+      layer->scores_,
+      FloatRows::Allocate(context.threads.num_threads(),
+                          kHeadsPerCall * spec.max_position_embeddings));
+  return layer;
+}
+
+OperatorStatus MlaAttention::Forward(int layer, const MlaWeights& weights,
+                                     const float* x, const TokenGroup& group,
+                                     float* out) {
+  const int n = group.num_tokens;
+  RETURN_IF_OPERATOR_FAILED(Project(weights, x, n));
+  RETURN_IF_OPERATOR_FAILED(CacheLatents(layer, weights, group));
+  RETURN_IF_OPERATOR_FAILED(AbsorbQueries(weights, n));
+  Attend(layer, group);
+  RETURN_IF_OPERATOR_FAILED(ExpandValues(weights, n));
+  const int width = static_cast<int>(value_.width());
+  ForEachRow(context_.threads, n, [&](int t) {
+    context_.ops.sigmoid(gate_.row(t), width, gate_.row(t));
+    context_.ops.multiply(value_.row(t), gate_.row(t), width, gate_.row(t));
+  });
+  return context_.linear.Run(
+      {gate_.row(0), gate_.width(), n},
+      {{"mla o_proj", weights.o, out, size_t(context_.spec.hidden_size)}});
+}
+
+// q_low = RMSNorm(q_a x), q = q_b q_low; latent and rope = kv_a x; gate = g x.
+OperatorStatus MlaAttention::Project(const MlaWeights& weights, const float* x,
+                                     int n) {
+  const ModelSpec& spec = context_.spec;
+  RETURN_IF_OPERATOR_FAILED(context_.linear.Run(
+      {x, size_t(spec.hidden_size), n},
+      {{"mla q_a_proj", weights.q_a, query_low_rank_.row(0),
+        query_low_rank_.width()},
+       {"mla kv_a_proj", weights.kv_a, latent_.row(0), latent_.width()},
+       {"mla g_proj", weights.g, gate_.row(0), gate_.width()}}));
+  for (int t = 0; t < n; ++t) {
+    float* row = query_low_rank_.row(t);
+    if (context_.ops.rms_norm(row, weights.q_a_norm, spec.q_lora_rank,
+                              kLowRankNormEps, row) != KernelStatus::kOk) {
+      return {KernelStatus::kNotFinite, "mla q_a_layernorm", t};
+    }
+  }
+  return context_.linear.Run(
+      {query_low_rank_.row(0), query_low_rank_.width(), n},
+      {{"mla q_b_proj", weights.q_b, query_.row(0), query_.width()}});
+}
+
+// Only the latent part is normalised; the rope part is kept as projected.
+OperatorStatus MlaAttention::CacheLatents(int layer, const MlaWeights& weights,
+                                          const TokenGroup& group) {
+  const int latent_size = context_.spec.kv_lora_rank;
+  const size_t key_dim = latent_.width();
+  for (const TokenRun& run : group.runs) {
+    float* cached = run.state->latents(layer) + run.position * key_dim;
+    for (int i = 0; i < run.num_tokens; ++i, cached += key_dim) {
+      const float* row = latent_.row(run.first_row + i);
+      if (context_.ops.rms_norm(row, weights.kv_a_norm, latent_size,
+                                kLowRankNormEps, cached) != KernelStatus::kOk) {
+        return {KernelStatus::kNotFinite, "mla kv_a_layernorm",
+                run.first_row + i};
+      }
+      std::copy(row + latent_size, row + key_dim, cached + latent_size);
+    }
+  }
+  return {};
+}
+
+// absorbed[h] = (Wk[h]^T q_nope[h] | q_rope[h]).
+OperatorStatus MlaAttention::AbsorbQueries(const MlaWeights& weights, int n) {
+  const ModelSpec& spec = context_.spec;
+  const size_t nope = spec.qk_nope_head_dim, rope = spec.qk_rope_head_dim;
+  const size_t latent = spec.kv_lora_rank, key_dim = latent_.width();
+  FirstError<OperatorStatus> error;
+  context_.threads.ParallelFor(spec.num_attention_heads, [&](int64_t head,
+                                                             int worker) {
+    const float* query = query_.row(0) + head * (nope + rope);
+    float* absorbed = absorbed_.row(0) + head * key_dim;
+    const OperatorStatus status =
+        context_.linear.RunOnWorker(worker, {query, query_.width(), n},
+                                    {"mla kv_b_proj keys", weights.keys[head],
+                                     absorbed, absorbed_.width()});
+    error.Report(status.row, status);
+    for (int t = 0; t < n; ++t) {
+      const float* from = query + t * query_.width() + nope;
+      std::copy(from, from + rope, absorbed + t * absorbed_.width() + latent);
+    }
+  });
+  return error.status();
+}
+
+void MlaAttention::Attend(int layer, const TokenGroup& group) {
+  ScopedTimer timer(context_.timings.attention);
+  const int heads = context_.spec.num_attention_heads;
+  const int share =
+      HeadsPerCall(group.num_tokens, heads, context_.threads.num_threads());
+  const int calls = (heads + share - 1) / share;
+  for (const TokenRun& run : group.runs) {
+    context_.threads.ParallelFor(
+        int64_t{run.num_tokens} * calls, [&](int64_t task, int worker) {
+          const int first_head = static_cast<int>(task % calls) * share;
+          AttendToken(layer, run, static_cast<int>(task / calls), first_head,
+                      std::min(share, heads - first_head), scores_.row(worker));
+        });
+  }
+}
+
+void MlaAttention::AttendToken(int layer, const TokenRun& run, int token,
+                               int first_head, int num_heads, float* scores) {
+  const ModelSpec& spec = context_.spec;
+  const int row = run.first_row + token;
+  const double query_dim = spec.qk_nope_head_dim + spec.qk_rope_head_dim;
+  context_.ops.attention(
+      {.num_queries = num_heads,
+       .query = absorbed_.row(row) + first_head * latent_.width(),
+       .keys = run.state->latents(layer),
+       .key_dim = static_cast<int>(latent_.width()),
+       .value_dim = spec.kv_lora_rank,
+       .num_positions = run.position + token + 1,
+       .scale = static_cast<float>(1.0 / std::sqrt(query_dim)),
+       .scores = scores,
+       .out = attended_.row(row) + size_t{1} * first_head * spec.kv_lora_rank});
+}
+
+// value[h] = Wv[h] attended[h].
+OperatorStatus MlaAttention::ExpandValues(const MlaWeights& weights, int n) {
+  const ModelSpec& spec = context_.spec;
+  FirstError<OperatorStatus> error;
+  context_.threads.ParallelFor(
+      spec.num_attention_heads, [&](int64_t head, int worker) {
+        const OperatorStatus status = context_.linear.RunOnWorker(
+            worker,
+            {attended_.row(0) + head * spec.kv_lora_rank, attended_.width(), n},
+            {"mla kv_b_proj values", weights.values[head],
+             value_.row(0) + head * spec.v_head_dim, value_.width()});
+        error.Report(status.row, status);
+      });
+  return error.status();
+}
+
+}  // namespace deltafin

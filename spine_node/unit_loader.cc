@@ -1,0 +1,197 @@
+#include "spine_node/unit_loader.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "spine_node/first_error.h"
+
+namespace deltafin {
+namespace {
+
+int BlockRowCount(const LinearWeights& view, int block) {
+  return std::min(kRowBlock, view.rows - block * kRowBlock);
+}
+
+int NumBlocks(const LinearWeights& view) {
+  return (view.rows + kRowBlock - 1) / kRowBlock;
+}
+
+template <typename T>
+std::span<uint8_t> AsBytes(std::vector<T>& values) {
+  return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+// [n d, 1, 4] to [n][4][d].
+void ArrangeTaps(std::span<const float> released, int head_dim, float* out) {
+  const int64_t width = released.size() / 4;
+  for (int64_t c = 0; c < width; ++c) {
+    const int64_t head = c / head_dim, d = c % head_dim;
+    for (int j = 0; j < 4; ++j) {
+      out[(head * 4 + j) * head_dim + d] = released[c * 4 + j];
+    }
+  }
+}
+
+absl::StatusOr<std::vector<float>> ReadVector(const Checkpoint& checkpoint,
+                                              const TensorSpec& tensor) {
+  const int64_t count = tensor.bytes() / DTypeSize(tensor.dtype);
+  std::vector<float> values(count);
+  if (tensor.dtype == DType::kF32) {
+    RETURN_IF_ERROR(checkpoint.ReadTensor(tensor.name, tensor.dtype,
+                                          tensor.shape, AsBytes(values)));
+    return values;
+  }
+  std::vector<uint16_t> released(count);
+  RETURN_IF_ERROR(checkpoint.ReadTensor(tensor.name, tensor.dtype, tensor.shape,
+                                        AsBytes(released)));
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = std::bit_cast<float>(uint32_t{released[i]} << 16);
+  }
+  return values;
+}
+
+}  // namespace
+
+UnitLoader::UnitLoader(const Checkpoint& checkpoint, const KernelTarget& kernel,
+                       ThreadPool& threads)
+    : checkpoint_(checkpoint),
+      kernel_(kernel),
+      threads_(threads),
+      scratch_(threads.num_threads()) {}
+
+absl::Status UnitLoader::LoadDense(const UnitLayout& layout,
+                                   WeightMemory& memory) {
+  for (const VectorPlace& place : layout.vectors) {
+    float* out = reinterpret_cast<float*>(memory.dense.data() + place.offset);
+    RETURN_IF_ERROR(LoadVector(place, layout.kda_head_dim, out));
+  }
+  return ForEachBlock(layout, WeightFormat::kBf16,
+                      [&](const Block& block, Scratch& scratch) {
+                        return PackBf16(block, memory, scratch);
+                      });
+}
+
+absl::Status UnitLoader::Quantize(const UnitLayout& layout,
+                                  WeightMemory& memory) {
+  return ForEachBlock(layout, WeightFormat::kInt8,
+                      [&](const Block& block, Scratch& scratch) {
+                        return PackInt8(block, memory, scratch);
+                      });
+}
+
+absl::Status UnitLoader::ForEachBlock(
+    const UnitLayout& layout, WeightFormat format,
+    absl::FunctionRef<absl::Status(const Block&, Scratch&)> body) {
+  std::vector<Block> blocks;
+  for (const MatrixPlace& place : layout.matrices) {
+    if (place.view->format != format) continue;
+    for (int b = 0; b < NumBlocks(*place.view); ++b) {
+      blocks.push_back({&place, b});
+    }
+  }
+  FirstError<absl::Status> error;
+  threads_.ParallelFor(blocks.size(), [&](int64_t task, int worker) {
+    error.Report(task, body(blocks[task], scratch_[worker]));
+  });
+  return error.status();
+}
+
+absl::Status UnitLoader::ReadRows(const MatrixPlace& place, int64_t first,
+                                  int64_t count,
+                                  std::vector<uint16_t>& out) const {
+  const TensorSpec& tensor = place.tensor;
+  const int64_t cols = tensor.shape[1];
+  ASSIGN_OR_RETURN(const TensorLocation found,
+                   checkpoint_.Find(tensor.name, tensor.dtype, tensor.shape));
+  out.resize(count * cols);
+  return found.file->Read(*found.info, sizeof(uint16_t) * first * cols,
+                          AsBytes(out));
+}
+
+absl::Status UnitLoader::PackBf16(const Block& block, WeightMemory& memory,
+                                  Scratch& scratch) const {
+  const MatrixPlace& place = *block.place;
+  const LinearWeights& view = *place.view;
+  const int64_t first = int64_t{block.index} * kRowBlock;
+  const int rows = BlockRowCount(view, block.index);
+  uint8_t* out =
+      memory.dense.data() + place.offset +
+      LinearBlockOffset(view.format, view.rows, view.cols, block.index);
+  if (place.source != MatrixSource::kHeadKeys) {
+    RETURN_IF_ERROR(
+        ReadRows(place, place.first_row + first, rows, scratch.rows));
+    PackBf16Block(scratch.rows.data(), rows, view.cols, out);
+    return absl::OkStatus();
+  }
+  // Tensor rows are the matrix's columns.
+  RETURN_IF_ERROR(ReadRows(place, place.first_row, view.cols, scratch.rows));
+  scratch.transposed.resize(size_t{1} * rows * view.cols);
+  for (int r = 0; r < rows; ++r) {
+    for (int c = 0; c < view.cols; ++c) {
+      scratch.transposed[size_t{1} * r * view.cols + c] =
+          scratch.rows[c * place.tensor.shape[1] + first + r];
+    }
+  }
+  PackBf16Block(scratch.transposed.data(), rows, view.cols, out);
+  return absl::OkStatus();
+}
+
+absl::Status UnitLoader::PackInt8(const Block& block, WeightMemory& memory,
+                                  Scratch& scratch) const {
+  const MatrixPlace& place = *block.place;
+  const LinearWeights& view = *place.view;
+  const int64_t first = int64_t{block.index} * kRowBlock;
+  const int rows = BlockRowCount(view, block.index);
+  RETURN_IF_ERROR(ReadRows(place, place.first_row + first, rows, scratch.rows));
+  scratch.quantized.resize(scratch.rows.size());
+  float* scales =
+      reinterpret_cast<float*>(memory.rows_int8.data() + place.scale_offset) +
+      first;
+  for (int r = 0; r < rows; ++r) {
+    const size_t at = size_t{1} * r * view.cols;
+    const KernelStatus result =
+        QuantizeRowInt8(scratch.rows.data() + at, view.cols,
+                        scratch.quantized.data() + at, scales + r);
+    if (result == KernelStatus::kOk) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        place.tensor.name, " row ", first + r,
+        result == KernelStatus::kNotFinite
+            ? ": holds inf or NaN"
+            : ": too small for an int8 row scale; use the bf16 spine"));
+  }
+  PackInt8Block(
+      scratch.quantized.data(), rows, view.cols,
+      memory.rows_int8.data() + place.offset +
+          LinearBlockOffset(view.format, view.rows, view.cols, block.index));
+  return absl::OkStatus();
+}
+
+absl::Status UnitLoader::LoadVector(const VectorPlace& place, int head_dim,
+                                    float* out) const {
+  ASSIGN_OR_RETURN(const std::vector<float> values,
+                   ReadVector(checkpoint_, place.tensor));
+  switch (place.form) {
+    case VectorForm::kHeadTaps:
+      ArrangeTaps(values, head_dim, out);
+      return absl::OkStatus();
+    case VectorForm::kExp:
+      kernel_.elementwise.exp(values.data(), place.count, out);
+      return absl::OkStatus();
+    case VectorForm::kProduct: {
+      ASSIGN_OR_RETURN(const std::vector<float> factor,
+                       ReadVector(checkpoint_, place.factor));
+      kernel_.elementwise.multiply(values.data(), factor.data(), place.count,
+                                   out);
+      return absl::OkStatus();
+    }
+    case VectorForm::kPlain:
+      std::copy_n(values.begin(), place.count, out);
+      return absl::OkStatus();
+  }
+  return absl::InternalError("unknown vector form");
+}
+
+}  // namespace deltafin
