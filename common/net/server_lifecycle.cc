@@ -1,0 +1,90 @@
+#include "common/net/server_lifecycle.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+
+#include "common/net/listen_address.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+// Process-wide and before the first builder; a second call of the reflection
+// one would register its service twice.
+void EnableStandardServices() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
+    const ServerOptions& options, std::span<grpc::Service* const> services) {
+  EnableStandardServices();
+  std::unique_ptr<ServerLifecycle> self(new ServerLifecycle());
+  grpc::ServerBuilder builder;
+  ListenAddress address;
+  if (!options.listen.empty()) {
+    absl::StatusOr<ListenAddress> parsed = ListenAddress::Parse(options.listen);
+    if (!parsed.ok()) return parsed.status();
+    address = *std::move(parsed);
+    if (absl::Status status = RequireLoopback(address); !status.ok()) {
+      return status;
+    }
+    builder.AddListeningPort(address.ToString(),
+                             grpc::InsecureServerCredentials(),
+                             &self->bound_port_);
+  }
+  // Without this two servers would share a port and each get half the calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
+      options.max_receive_bytes, std::numeric_limits<int>::max())));
+  builder.SetMaxSendMessageSize(-1);
+  for (grpc::Service* service : services) builder.RegisterService(service);
+  self->server_ = builder.BuildAndStart();
+  if (self->server_ == nullptr) {
+    return absl::UnavailableError(fmt::format(
+        "cannot listen on {}: another program has the port, or the address is "
+        "not of this machine; choose another one",
+        options.listen));
+  }
+  if (!options.listen.empty()) {
+    address.port = self->bound_port_;
+    self->address_ = address.ToString();
+  }
+  return self;
+}
+
+ServerLifecycle::~ServerLifecycle() { Shutdown(absl::ZeroDuration()); }
+
+std::shared_ptr<grpc::Channel> ServerLifecycle::InProcessChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(-1);
+  arguments.SetMaxSendMessageSize(-1);
+  return server_->InProcessChannel(arguments);
+}
+
+void ServerLifecycle::SetNotServing() {
+  if (shut_down_) return;
+  if (auto* health = server_->GetHealthCheckService()) {
+    health->SetServingStatus(false);
+  }
+}
+
+void ServerLifecycle::Shutdown(absl::Duration drain) {
+  if (server_ == nullptr || shut_down_) return;
+  shut_down_ = true;
+  server_->Shutdown(absl::ToChronoTime(absl::Now() + drain));
+  server_->Wait();
+}
+
+}  // namespace deltafin

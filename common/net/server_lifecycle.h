@@ -1,0 +1,65 @@
+// common/net/server_lifecycle.h
+//
+// A gRPC server from start to shutdown, with the standard health service and
+// reflection. Both programs' services run in one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace grpc {
+class Channel;
+class Server;
+class Service;
+}  // namespace grpc
+
+namespace deltafin {
+
+struct ServerOptions {
+  // HOST:PORT on the loopback interface, port 0 for a free one. Empty: reached
+  // through InProcessChannel alone.
+  std::string listen;
+  // Longest message a client may send; longer ones end its call with
+  // RESOURCE_EXHAUSTED.
+  int64_t max_receive_bytes = int64_t{64} << 20;
+};
+
+class ServerLifecycle {
+ public:
+  // Starts serving. The services must outlive the server. Errors:
+  // INVALID_ARGUMENT for a bad or non-loopback address; UNAVAILABLE when it
+  // cannot be bound, for example because another program has the port.
+  static absl::StatusOr<std::unique_ptr<ServerLifecycle>> Start(
+      const ServerOptions& options, std::span<grpc::Service* const> services);
+  ~ServerLifecycle();  // Shutdown without drain
+
+  // HOST:PORT with the port that was bound; empty without `listen`.
+  const std::string& address() const { return address_; }
+  int bound_port() const { return bound_port_; }
+
+  // A channel to this server without a socket. Thread-safe. REQUIRES: not shut
+  // down.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Makes the health service say NOT_SERVING; calls go on.
+  void SetNotServing();
+
+  // Refuses new calls, waits up to `drain` for running ones,
+  // then cancels them. Blocks. Idempotent.
+  void Shutdown(absl::Duration drain);
+
+ private:
+  ServerLifecycle() = default;
+
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+  int bound_port_ = 0;
+  bool shut_down_ = false;
+};
+
+}  // namespace deltafin

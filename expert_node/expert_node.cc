@@ -1,0 +1,124 @@
+#include "expert_node/expert_node.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/manifest.h"
+#include "common/base/memory_budget.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread_affinity.h"
+#include "expert_node/storage/local_store.h"
+#include "proto/protocol_version.h"
+
+namespace deltafin {
+namespace {
+
+uint64_t AllExpertsBytes(const ModelSpec& spec) {
+  const ExpertShape shape = spec.expert_shape();
+  const uint64_t expert_bytes =
+      ExpertCache::SlotBytes(shape.slice_offset(1)) * shape.num_slices();
+  return expert_bytes * spec.num_experts * spec.num_moe_layers();
+}
+
+// The tier's size: as asked for, or by default, never more than all experts.
+absl::StatusOr<uint64_t> TierBytes(const ExpertNodeOptions& options,
+                                   const ModelSpec& spec) {
+  ASSIGN_OR_RETURN(const uint64_t available, AvailableMemory());
+  const uint64_t all = AllExpertsBytes(spec);
+  if (options.ram_bytes == 0) return std::min(all, available / 2);
+  const uint64_t bytes = std::min(all, options.ram_bytes);
+  MemoryBudget budget(available);
+  budget.Add("expert tier (--ram)", bytes);
+  RETURN_IF_ERROR(budget.Check());
+  return bytes;
+}
+
+std::string NodeId() {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  return fmt::format("{}:{}", host, getpid());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
+    const ExpertNodeOptions& options) {
+  ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::Load(options.model_dir));
+  ExpertNodeOptions complete = options;
+  ASSIGN_OR_RETURN(complete.ram_bytes, TierBytes(options, spec));
+  ASSIGN_OR_RETURN(std::unique_ptr<LocalStore> experts,
+                   LocalStore::Open(options.model_dir, spec));
+  if (complete.manifest_digest.empty()) {
+    ASSIGN_OR_RETURN(
+        const Manifest manifest,
+        ManifestOfDirectory(options.model_dir, options.digest_cache,
+                            options.progress));
+    complete.manifest_digest = manifest.Digest();
+  }
+  return CreateOver(complete, spec, std::move(experts));
+}
+
+absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
+    const ExpertNodeOptions& options, const ModelSpec& spec,
+    std::unique_ptr<ExpertStore> experts) {
+  ExpertNodeOptions complete = options;
+  if (complete.kernel == nullptr) complete.kernel = &BestKernel();
+  if (complete.num_threads == 0) {
+    complete.num_threads = static_cast<int>(AllowedCpus().size());
+  }
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<TieredStore> store,
+      TieredStore::Create(std::move(experts),
+                          {complete.ram_bytes, complete.num_readers}));
+  return std::unique_ptr<ExpertNode>(
+      new ExpertNode(complete, spec, std::move(store)));
+}
+
+ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
+                       std::unique_ptr<TieredStore> store)
+    : options_(options), spec_(spec), store_(std::move(store)) {
+  engine_ = std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ,
+                                           *store_, options_.num_threads);
+  identity_.set_node_id(NodeId());
+  identity_.set_manifest_digest(options_.manifest_digest);
+  identity_.set_wire_version(kWireVersion);
+  identity_.set_numerics_version(kNumericsVersion);
+  identity_.set_kernel(options_.kernel->name);
+  identity_.set_threads(options_.num_threads);
+  identity_.set_ram_bytes(options_.ram_bytes);
+  identity_.set_version(DELTAFIN_VERSION);
+  service_ = std::make_unique<ExpertService>(
+      identity_,
+      LayerStreamContext{spec_, *engine_, counters_, gate_,
+                         options_.max_request_tokens, options_.queue_limits,
+                         options_.reply_delay},
+      *store_);
+}
+
+ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }
+
+absl::Status ExpertNode::Start() {
+  ServerOptions options;
+  options.listen = options_.listen;
+  options.max_receive_bytes =
+      MaxLayerRequestBytes(spec_, options_.max_request_tokens);
+  grpc::Service* const services[] = {service_.get()};
+  ASSIGN_OR_RETURN(server_, ServerLifecycle::Start(options, services));
+  return absl::OkStatus();
+}
+
+std::shared_ptr<grpc::Channel> ExpertNode::InProcessChannel() {
+  return server_->InProcessChannel();
+}
+
+void ExpertNode::Shutdown(absl::Duration drain) {
+  if (server_ == nullptr) return;
+  server_->SetNotServing();
+  service_->EndStreams(drain);
+  server_->Shutdown(absl::Seconds(1));
+}
+
+}  // namespace deltafin

@@ -1,0 +1,72 @@
+// expert_node/expert_node.h
+//
+// One machine's experts as a service: storage, engine and server put together.
+// Thread-safe after Start.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/model_spec.h"
+#include "common/net/server_lifecycle.h"
+#include "expert_node/expert_engine.h"
+#include "expert_node/expert_service.h"
+#include "expert_node/options.h"
+#include "expert_node/storage/tiered_store.h"
+#include "proto/expert.pb.h"
+
+namespace deltafin {
+
+class ExpertNode {
+ public:
+  // Opens the model, checks its experts, hashes its files if no digest is
+  // given, takes the memory. Blocks on disk. Errors: those of ModelSpec,
+  // LocalStore, ManifestOfDirectory; INVALID_ARGUMENT when ram_bytes is below
+  // one expert; RESOURCE_EXHAUSTED, with the numbers, when it is more than the
+  // machine has.
+  static absl::StatusOr<std::unique_ptr<ExpertNode>> Create(
+      const ExpertNodeOptions& options);
+
+  // The same over experts from elsewhere; model_dir is not used. REQUIRES:
+  // manifest_digest and ram_bytes are set.
+  static absl::StatusOr<std::unique_ptr<ExpertNode>> CreateOver(
+      const ExpertNodeOptions& options, const ModelSpec& spec,
+      std::unique_ptr<ExpertStore> experts);
+
+  ~ExpertNode();  // Shutdown without drain
+
+  // Begins to serve. Errors: those of ServerLifecycle::Start.
+  absl::Status Start();
+
+  // REQUIRES: started.
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+  const std::string& address() const { return server_->address(); }
+  int bound_port() const { return server_->bound_port(); }
+
+  const v1::HandshakeReply& identity() const { return identity_; }
+  const ModelSpec& spec() const { return spec_; }
+  v1::NodeCounters counters() const { return service_->counters(); }
+
+  // Refuses new work, waits up to `drain` for what runs, then stops that at its
+  // next slice and ends streams and server. Blocks. Idempotent.
+  void Shutdown(absl::Duration drain);
+
+ private:
+  ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
+             std::unique_ptr<TieredStore> store);
+
+  const ExpertNodeOptions options_;
+  const ModelSpec spec_;
+  const std::unique_ptr<TieredStore> store_;
+  std::unique_ptr<ExpertEngine> engine_;
+  v1::HandshakeReply identity_;
+  RequestCounters counters_;
+  RequestGate gate_;
+  std::unique_ptr<ExpertService> service_;
+  std::unique_ptr<ServerLifecycle> server_;  // null before Start
+};
+
+}  // namespace deltafin

@@ -1,0 +1,120 @@
+#include "expert_node/expert_service.h"
+
+#include <grpcpp/support/method_handler.h>
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "common/base/log.h"
+#include "common/net/grpc_status.h"
+#include "expert_node/handshake.h"
+
+namespace deltafin {
+namespace {
+
+// Index of RunLayers among the methods of the service, as declared.
+constexpr int kRunLayersMethod = 1;
+
+}  // namespace
+
+ExpertService::ExpertService(const v1::HandshakeReply& identity,
+                             const LayerStreamContext& context,
+                             const TieredStore& store)
+    : identity_(identity), context_(context), store_(store) {
+  MarkMethodStreamed(
+      kRunLayersMethod,
+      new grpc::internal::BidiStreamingHandler<ExpertService, grpc::ByteBuffer,
+                                               v1::LayerReply>(
+          [](ExpertService* self, grpc::ServerContext* context,
+             ByteStream* stream) {
+            return self->RunByteStream(context, stream);
+          },
+          this));
+}
+
+grpc::Status ExpertService::Handshake(grpc::ServerContext* context,
+                                      const v1::HandshakeRequest* request,
+                                      v1::HandshakeReply* reply) {
+  const absl::Status status = CheckHandshake(*request, identity_);
+  if (!status.ok()) {
+    spdlog::warn("refused coordinator {} at {}: {}", request->coordinator(),
+                 context->peer(), status.ToString());
+    return ToGrpc(status);
+  }
+  spdlog::info("coordinator {} at {}", request->coordinator(), context->peer());
+  *reply = identity_;
+  return grpc::Status::OK;
+}
+
+grpc::Status ExpertService::GetCounters(grpc::ServerContext* /*context*/,
+                                        const v1::GetCountersRequest*,
+                                        v1::NodeCounters* reply) {
+  *reply = counters();
+  return grpc::Status::OK;
+}
+
+v1::NodeCounters ExpertService::counters() const {
+  const TieredStoreStats store = store_.stats();
+  v1::NodeCounters counters;
+  counters.set_layer_requests(context_.counters.layer_requests);
+  counters.set_slices_computed(context_.counters.slices_computed);
+  counters.set_refused_requests(context_.counters.refused);
+  counters.set_cancelled_requests(context_.counters.cancelled);
+  counters.set_queue_depth(context_.gate.num_inside());
+  counters.set_bytes_read(store.bytes_read);
+  counters.set_cache_hits(store.hits);
+  counters.set_cache_misses(store.misses);
+  counters.set_evictions(store.evictions);
+  counters.set_resident_bytes(store.resident_bytes);
+  return counters;
+}
+
+grpc::Status ExpertService::RunByteStream(grpc::ServerContext* context,
+                                          ByteStream* stream) {
+  {
+    MutexLock lock(mutex_);
+    if (ended_) return {grpc::StatusCode::UNAVAILABLE, "shutting down"};
+    streams_.insert(context);
+  }
+  const grpc::Status status = ServeStream(context, stream);
+  MutexLock lock(mutex_);
+  streams_.erase(context);
+  return status;
+}
+
+grpc::Status ExpertService::ServeStream(grpc::ServerContext* context,
+                                        ByteStream* stream) {
+  using CloseMode = RequestQueue::CloseMode;
+  LayerStream layers(context_, [stream](const v1::LayerReply& reply) {
+    return stream->Write(reply);
+  });
+  grpc::ByteBuffer bytes;
+  v1::NodeRequest request;
+  while (stream->Read(&bytes)) {
+    const size_t length = bytes.Length();
+    if (!grpc::SerializationTraits<v1::NodeRequest>::Deserialize(&bytes,
+                                                                 &request)
+             .ok()) {
+      layers.Close(CloseMode::kDrop);
+      return {grpc::StatusCode::INVALID_ARGUMENT,
+              "a message of " + std::to_string(length) +
+                  " bytes is no NodeRequest; the stream ends"};
+    }
+    layers.Handle(request);
+  }
+  layers.Close(context->IsCancelled() ? CloseMode::kDrop : CloseMode::kFinish);
+  return grpc::Status::OK;
+}
+
+void ExpertService::EndStreams(absl::Duration drain) {
+  context_.gate.Close();
+  if (!context_.gate.WaitUntilEmpty(absl::Now() + drain)) {
+    spdlog::warn("{} requests still ran after {}; they are cancelled",
+                 context_.gate.num_inside(), absl::FormatDuration(drain));
+  }
+  MutexLock lock(mutex_);
+  ended_ = true;
+  for (grpc::ServerContext* context : streams_) context->TryCancel();
+}
+
+}  // namespace deltafin

@@ -1,0 +1,16 @@
+// expert_node/handshake.h
+//
+// Do a coordinator and this node mean the same model and arithmetic? A pure
+// function.
+#pragma once
+
+#include "absl/status/status.h"
+#include "proto/expert.pb.h"
+
+namespace deltafin {
+
+// Errors: FAILED_PRECONDITION naming what differs, both values and what to do.
+absl::Status CheckHandshake(const v1::HandshakeRequest& request,
+                            const v1::HandshakeReply& identity);
+
+}  // namespace deltafin

@@ -1,0 +1,131 @@
+#include "expert_node/layer_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "common/base/log.h"
+#include "common/base/thread_affinity.h"
+
+namespace deltafin {
+namespace {
+
+void SetName(const LayerWork& work, v1::LayerReply& reply) {
+  reply.set_epoch(work.epoch);
+  reply.set_step(work.step);
+  reply.set_layer(work.layer);
+  reply.set_part(work.part);
+}
+
+void SetStatus(const absl::Status& status, v1::LayerReply& reply) {
+  reply.set_status_code(static_cast<uint32_t>(status.code()));
+  reply.set_status_message(std::string(status.message()));
+}
+
+void SetResult(LayerResult result, absl::Duration since_arrival,
+               v1::LayerReply& reply) {
+  SetStatus(result.status, reply);
+  reply.set_error_expert(result.error_expert);
+  reply.set_error_token(result.error_token);
+  reply.mutable_token()->Add(result.tokens.begin(), result.tokens.end());
+  reply.set_sums(std::move(result.sums));
+  reply.set_slices_computed(result.slices_computed);
+  reply.set_bytes_read(result.bytes_read);
+  reply.set_cache_hits(result.cache_hits);
+  reply.set_cache_misses(result.cache_misses);
+  const absl::Duration queued = std::max(
+      since_arrival - result.read - result.compute, absl::ZeroDuration());
+  v1::LayerTimings& timings = *reply.mutable_timings();
+  timings.set_queue_us(absl::ToInt64Microseconds(queued));
+  timings.set_read_us(absl::ToInt64Microseconds(result.read));
+  timings.set_compute_us(absl::ToInt64Microseconds(result.compute));
+}
+
+}  // namespace
+
+LayerStream::LayerStream(const LayerStreamContext& context, Send send)
+    : context_(context),
+      send_(std::move(send)),
+      queue_(context.queue_limits),
+      runner_([this] {
+        SetThreadName("expert-stream");
+        RunRequests();
+      }) {}
+
+LayerStream::~LayerStream() { Close(RequestQueue::CloseMode::kDrop); }
+
+void LayerStream::Handle(const v1::NodeRequest& request) {
+  if (request.has_layer()) {
+    HandleLayer(request.layer());
+  } else if (request.has_cancel()) {
+    queue_.CancelStep(request.cancel().epoch(), request.cancel().step());
+  }
+  // An empty message means nothing; newer coordinators may send other kinds.
+}
+
+void LayerStream::HandleLayer(const v1::LayerRequest& request) {
+  auto queued = std::make_shared<QueuedRequest>();
+  queued->arrival = absl::Now();
+  queued->refusal = Admit(request, *queued);
+  queue_.Push(std::move(queued));
+}
+
+absl::Status LayerStream::Admit(const v1::LayerRequest& request,
+                                QueuedRequest& queued) {
+  absl::StatusOr<LayerWork> work =
+      CheckLayerRequest(request, context_.spec, context_.max_request_tokens);
+  if (work.ok()) {
+    queued.work = *std::move(work);
+    queued.pass = context_.gate.Enter();
+    if (queued.pass.has_value()) return absl::OkStatus();
+  }
+  queued.work = LayerWork();
+  queued.work.epoch = request.epoch();
+  queued.work.step = request.step();
+  queued.work.layer = request.layer();
+  queued.work.part = request.part();
+  if (!work.ok()) return work.status();
+  return absl::UnavailableError("the node is shutting down");
+}
+
+void LayerStream::RunRequests() {
+  while (const std::shared_ptr<QueuedRequest> request = queue_.Pop()) {
+    const v1::LayerReply reply = Answer(*request);
+    if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
+    const bool sent = send_(reply);
+    request->pass.reset();
+    if (!sent) CloseQueue(RequestQueue::CloseMode::kDrop);
+  }
+}
+
+v1::LayerReply LayerStream::Answer(const QueuedRequest& request) {
+  v1::LayerReply reply;
+  SetName(request.work, reply);
+  if (!request.refusal.ok()) {
+    ++context_.counters.refused;
+    spdlog::warn("refused a layer request: {}", request.refusal.ToString());
+    SetStatus(request.refusal, reply);
+    return reply;
+  }
+  ++context_.counters.layer_requests;
+  LayerResult result = context_.engine.Run(request.work, request.cancelled);
+  if (absl::IsCancelled(result.status)) {
+    ++context_.counters.cancelled;
+  } else if (!result.status.ok()) {
+    spdlog::error("layer request failed: {}", result.status.ToString());
+  }
+  context_.counters.slices_computed += result.slices_computed;
+  SetResult(std::move(result), absl::Now() - request.arrival, reply);
+  return reply;
+}
+
+void LayerStream::CloseQueue(RequestQueue::CloseMode mode) {
+  context_.counters.cancelled += queue_.Close(mode);
+}
+
+void LayerStream::Close(RequestQueue::CloseMode mode) {
+  CloseQueue(mode);
+  if (runner_.joinable()) runner_.join();
+}
+
+}  // namespace deltafin

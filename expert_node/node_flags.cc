@@ -1,0 +1,179 @@
+#include "expert_node/node_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "common/net/config_file.h"
+#include "expert_node/exit_code.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kDescription[] =
+    "Serves the routed experts of a model to coordinators: holds them in "
+    "memory, reads\nthem from the model's released shards, computes their "
+    "slices where the bytes are.";
+
+constexpr char kFooter[] = R"(
+Start one on every machine that has the model's files, then name them to the
+coordinator:
+  deltafin-node --model /models/Kimi-K3 --listen 127.0.0.1:7400 --ram 64G
+  deltafin run --model /models/Kimi-K3 --nodes 127.0.0.1:7400 --prompt "Hello"
+
+When it is ready it prints one line, "listening on HOST:PORT"; port 0 takes a
+free one. It stays on the loopback interface. SIGTERM or Ctrl-C finishes what
+runs, then ends. Any number of nodes, threads and kernels give the same bits.
+
+Configuration file, in protobuf text format, each field a flag's name:
+  model: "/models/Kimi-K3"  listen: "127.0.0.1:7400"  ram: "64G"  threads: 8
+
+Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, configuration),
+69 unavailable (port in use, not enough memory).)";
+
+struct Flags {
+  std::string config;
+  std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
+  std::optional<uint32_t> threads;
+  std::string test_reply_delay;  // MAX:SEED
+};
+
+std::string KernelNames() {
+  std::string names;
+  for (const KernelTarget* kernel : CompiledKernels()) {
+    names += (names.empty() ? "" : ", ") + std::string(kernel->name);
+  }
+  return names;
+}
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  app.set_version_flag("--version", "deltafin-node " DELTAFIN_VERSION);
+  app.add_option("--model", flags.model,
+                 "Model directory: config.json, index and shards");
+  app.add_option("--listen", flags.listen,
+                 "HOST:PORT to serve on; loopback only");
+  app.add_option("--ram", flags.ram,
+                 "Memory for experts, as 64G or 512M. Default: all experts, at "
+                 "most half of what is free");
+  app.add_option("--threads", flags.threads,
+                 "Compute threads. Default: one per core");
+  app.add_option(
+      "--kernel", flags.kernel,
+      "Instruction set: " + KernelNames() + ". Default: the fastest here");
+  app.add_option("--config", flags.config,
+                 "Configuration file; flags override its fields");
+  app.add_option("--cache-dir", flags.cache_dir,
+                 "Where file digests are kept, so that the model is hashed "
+                 "once. Default: ~/.cache/deltafin");
+  app.add_option("--log-level", flags.log_level,
+                 "trace, debug, info, warn, error or off. Default: info");
+  app.add_option(
+         "--test-reply-delay-us", flags.test_reply_delay,
+         "For tests: hold replies back up to MAX us at random, MAX:SEED")
+      ->group("");  // not in --help
+}
+
+std::string DefaultCacheDir() {
+  const char* cache_home = std::getenv("XDG_CACHE_HOME");
+  if (cache_home != nullptr && *cache_home != '\0') {
+    return std::string(cache_home) + "/deltafin";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return "";
+  return std::string(home) + "/.cache/deltafin";
+}
+
+void Override(const Flags& flags, v1::NodeConfig& config) {
+  if (flags.model) config.set_model(*flags.model);
+  if (flags.listen) config.set_listen(*flags.listen);
+  if (flags.ram) config.set_ram(*flags.ram);
+  if (flags.threads) config.set_threads(*flags.threads);
+  if (flags.kernel) config.set_kernel(*flags.kernel);
+  if (flags.log_level) config.set_log_level(*flags.log_level);
+  if (flags.cache_dir) config.set_cache_dir(*flags.cache_dir);
+  if (config.log_level().empty()) config.set_log_level("info");
+  if (config.cache_dir().empty()) config.set_cache_dir(DefaultCacheDir());
+}
+
+NodeCommand Refuse(int exit_code, const absl::Status& status) {
+  const std::string message(status.message());
+  std::fprintf(stderr, "deltafin-node: %s\n", message.c_str());
+  NodeCommand command;
+  command.ends_at_once = true;
+  command.exit_code = exit_code;
+  return command;
+}
+
+absl::StatusOr<std::function<absl::Duration()>> ParseReplyDelay(
+    const std::string& text) {
+  unsigned max_us = 0;
+  unsigned long long seed = 0;
+  if (std::sscanf(text.c_str(), "%u:%llu", &max_us, &seed) != 2) {
+    return absl::InvalidArgumentError(
+        fmt::format("--test-reply-delay-us: '{}', want MAX:SEED", text));
+  }
+  return RandomReplyDelay(max_us, seed);
+}
+
+NodeCommand CommandFrom(const Flags& flags) {
+  v1::NodeConfig config;
+  if (!flags.config.empty()) {
+    const absl::Status status = ReadConfigFile(flags.config, &config);
+    if (!status.ok()) return Refuse(kNodeBadInput, status);
+  }
+  Override(flags, config);
+  absl::StatusOr<ExpertNodeOptions> options = OptionsFromConfig(config);
+  if (!options.ok()) return Refuse(kNodeUsage, options.status());
+  NodeCommand command;
+  command.options = *std::move(options);
+  command.log_level = config.log_level();
+  if (!config.cache_dir().empty()) {
+    command.options.digest_cache = config.cache_dir() + "/digests";
+  }
+  if (!flags.test_reply_delay.empty()) {
+    auto delay = ParseReplyDelay(flags.test_reply_delay);
+    if (!delay.ok()) return Refuse(kNodeUsage, delay.status());
+    command.options.reply_delay = *std::move(delay);
+  }
+  return command;
+}
+
+}  // namespace
+
+NodeCommand ParseNodeCommand(int argc, char** argv) {
+  CLI::App app(kDescription);
+  app.footer(kFooter);
+  Flags flags;
+  AddFlags(app, flags);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    NodeCommand command;
+    command.ends_at_once = true;
+    command.exit_code = app.exit(error) == 0 ? kNodeOk : kNodeUsage;
+    return command;
+  }
+  return CommandFrom(flags);
+}
+
+std::function<absl::Duration()> RandomReplyDelay(uint32_t max_us,
+                                                 uint64_t seed) {
+  struct Source {
+    Mutex mutex;
+    std::mt19937_64 random ABSL_GUARDED_BY(mutex);
+  };
+  auto source = std::make_shared<Source>();
+  source->random.seed(seed);
+  return [source, max_us] {
+    MutexLock lock(source->mutex);
+    return absl::Microseconds(source->random() % (uint64_t{max_us} + 1));
+  };
+}
+
+}  // namespace deltafin

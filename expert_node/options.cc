@@ -1,0 +1,79 @@
+#include "expert_node/options.h"
+
+#include <vector>
+
+#include "common/base/memory_budget.h"
+#include "common/net/listen_address.h"
+#include "spdlog/fmt/fmt.h"
+#include "spdlog/fmt/ranges.h"
+
+namespace deltafin {
+namespace {
+
+constexpr uint32_t kMaxThreads = 1024;
+
+// Collects what is wrong with each field.
+class FieldErrors {
+ public:
+  void Add(std::string_view field, std::string_view message) {
+    errors_.push_back(fmt::format("{}: {}", field, message));
+  }
+  void Add(std::string_view field, const absl::Status& status) {
+    Add(field,
+        std::string_view(status.message().data(), status.message().size()));
+  }
+  absl::Status status() const {
+    if (errors_.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("{}", fmt::join(errors_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> errors_;
+};
+
+void CheckListen(const std::string& listen, FieldErrors& errors) {
+  if (listen.empty()) {
+    return errors.Add("listen", "missing, want HOST:PORT");
+  }
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
+  if (!address.ok()) return errors.Add("listen", address.status());
+  const absl::Status loopback = RequireLoopback(*address);
+  if (!loopback.ok()) errors.Add("listen", loopback);
+}
+
+}  // namespace
+
+absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
+    const v1::NodeConfig& config) {
+  FieldErrors errors;
+  ExpertNodeOptions options;
+  options.model_dir = config.model();
+  if (config.model().empty()) {
+    errors.Add("model", "missing, want a model directory");
+  }
+  options.listen = config.listen();
+  CheckListen(config.listen(), errors);
+  if (!config.ram().empty()) {
+    const absl::StatusOr<uint64_t> bytes = ParseByteSize(config.ram());
+    if (!bytes.ok()) {
+      errors.Add("ram", bytes.status());
+    } else {
+      options.ram_bytes = *bytes;
+    }
+  }
+  if (config.threads() > kMaxThreads) {
+    errors.Add("threads", fmt::format("{}, want 0 (one per core) to {}",
+                                      config.threads(), kMaxThreads));
+  }
+  options.num_threads = static_cast<int>(config.threads());
+  if (!config.kernel().empty()) {
+    std::string why;
+    options.kernel = FindKernel(config.kernel(), &why);
+    if (options.kernel == nullptr) errors.Add("kernel", why);
+  }
+  if (absl::Status status = errors.status(); !status.ok()) return status;
+  return options;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,61 @@
+// expert_node/options.h
+//
+// What an expert node is made from. docs/configuration.md tells when to change
+// a default.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "expert_node/request_queue.h"
+#include "kernels/kernel_registry.h"
+#include "proto/config.pb.h"
+
+namespace deltafin {
+
+struct ExpertNodeOptions {
+  // Directory of released shards. Required.
+  std::string model_dir;
+  // SHA-256 hex of the model's manifest, where the caller knows it. Empty:
+  // hashed by Create, which reads every shard once.
+  std::string manifest_digest;
+  // Where Create keeps file digests between starts. Empty: nowhere.
+  std::string digest_cache;
+  // Tells of that hashing; may be empty.
+  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
+
+  // HOST:PORT on the loopback interface, port 0 for any free one. Empty:
+  // reached through the in-process channel alone.
+  std::string listen;
+
+  // Memory for experts; at least one whole expert. 0: what the experts of the
+  // model need, at most half of what is available. More memory means fewer
+  // reads; a layer from memory is some 17 times faster than from disk.
+  uint64_t ram_bytes = 0;
+  // Threads that compute. 0: one for each CPU this process may use.
+  int num_threads = 0;
+  // Threads that read from disk and repack. One saturates a disk; more overlap
+  // its latency with repacking.
+  int num_readers = 4;
+  // The instruction set to use; it changes no bit. nullptr: the fastest here.
+  const KernelTarget* kernel = nullptr;
+
+  // Most tokens in one request. Coordinators send at most 128; sums take 8
+  // bytes x latent width x tokens in each thread.
+  int max_request_tokens = 256;
+  // What one stream may have waiting before the node stops reading it.
+  RequestQueueLimits queue_limits;
+  // Tests: how long to hold each reply back. Thread-safe, may be empty.
+  std::function<absl::Duration()> reply_delay;
+};
+
+// The options that a configuration (file and flags merged) describes. Checks
+// all fields at once. Errors: INVALID_ARGUMENT, a line for each bad field with
+// its value and what is accepted.
+absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
+    const v1::NodeConfig& config);
+
+}  // namespace deltafin

@@ -1,0 +1,97 @@
+// expert_node/storage/expert_cache.h
+//
+// Memory tier of the expert store: slices ready for the kernel, bounded by
+// bytes, least recently used first out. Bookkeeping only, no I/O, no waiting.
+// Thread-compatible: TieredStore guards it; entry fields marked atomic may be
+// read without that guard by whoever holds a pin.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/aligned_buffer.h"
+#include "expert_node/storage/expert_store.h"
+
+namespace deltafin {
+
+// All slices have one slot size, so memory is one allocation cut into slots:
+// exactly bounded, huge pages, nothing to fragment. Every slot starts on a
+// cache line.
+class ExpertCache {
+ public:
+  enum class State : uint8_t {
+    kFilling,  // its bytes are being read
+    kReady,    // its bytes may be used by whoever holds a pin
+    kFailed,   // they could not be read; the key is already forgotten
+  };
+
+  class Entry {
+   public:
+    const SliceKey& key() const { return key_; }
+    uint8_t* bytes() const { return bytes_; }
+    // kReady is published with release order.
+    State state() const { return state_.load(std::memory_order_acquire); }
+    // Why it failed. REQUIRES: state() == kFailed.
+    const absl::Status& error() const { return error_; }
+
+   private:
+    friend class ExpertCache;
+    SliceKey key_;
+    uint8_t* bytes_ = nullptr;
+    std::atomic<State> state_{State::kFilling};
+    int pins_ = 0;
+    absl::Status error_;
+    std::list<Entry*>::iterator age_;  // in unpinned_, when ready and unpinned
+  };
+
+  // slice_bytes: of the largest slice. Errors: RESOURCE_EXHAUSTED when the
+  // memory cannot be had.
+  static absl::StatusOr<std::unique_ptr<ExpertCache>> Create(
+      size_t slice_bytes, size_t capacity_bytes);
+
+  static size_t SlotBytes(size_t slice_bytes) {
+    return (slice_bytes + 63) / 64 * 64;
+  }
+
+  // Pins and returns the entry, filling or ready; nullptr on a miss.
+  Entry* Find(const SliceKey& key);
+
+  // Takes a free or the least recently used slot for `key`; the entry is
+  // filling and pinned. nullptr when every slot is pinned. REQUIRES: `key` is
+  // absent.
+  Entry* Insert(const SliceKey& key);
+
+  // Adds a pin to an entry that has one.
+  void Pin(Entry* entry) { ++entry->pins_; }
+  // Drops a pin. Returns true when a slot became available by it.
+  bool Unpin(Entry* entry);
+
+  // The filler's verdict. A failed entry's slot is free once its pins are gone.
+  void SetReady(Entry* entry);
+  void SetFailed(Entry* entry, const absl::Status& error);
+
+  size_t num_slots() const { return entries_.size(); }
+  size_t resident_slices() const { return present_.size(); }
+  size_t slot_bytes() const { return slot_bytes_; }
+  uint64_t evictions() const { return evictions_; }
+
+ private:
+  ExpertCache(AlignedBuffer memory, size_t slot_bytes, size_t num_slots);
+
+  AlignedBuffer memory_;
+  const size_t slot_bytes_;
+  std::vector<Entry> entries_;
+  std::vector<Entry*> free_;
+  std::list<Entry*> unpinned_;  // ready ones, least recently used first
+  absl::flat_hash_map<SliceKey, Entry*> present_;
+  uint64_t evictions_ = 0;
+};
+
+}  // namespace deltafin

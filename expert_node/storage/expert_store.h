@@ -1,0 +1,48 @@
+// expert_node/storage/expert_store.h
+//
+// A place that supplies slices of routed experts: released shards on disk, or
+// a fake in tests. The tiers of a node stack on this interface.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "common/base/expert_key.h"
+#include "kernels/expert_weights.h"
+
+namespace deltafin {
+
+// Name of one slice of a routed expert: the unit that is kept in memory. Runs
+// of any length, cut anywhere, share their slices.
+struct SliceKey {
+  ExpertKey expert;
+  int32_t slice = 0;
+  friend auto operator<=>(const SliceKey&, const SliceKey&) = default;
+
+  template <typename H>
+  friend H AbslHashValue(H h, const SliceKey& key) {
+    return H::combine(std::move(h), key.expert, key.slice);
+  }
+};
+
+class ExpertStore {
+ public:
+  virtual ~ExpertStore() = default;
+
+  virtual const ExpertShape& shape() const = 0;
+
+  // Reads `run` of an expert. out[i] receives slice run.first + i in tile
+  // order, shape().slice_offset(s + 1) - slice_offset(s) bytes; `ready(s)` is
+  // called as soon as its bytes are complete and checked, on this thread.
+  // Returns the bytes taken from the medium. Thread-safe; blocks on it.
+  // Errors: DATA_LOSS (short read, a NaN scale), NOT_FOUND, RESOURCE_EXHAUSTED,
+  // each naming layer, expert and file. Slices already ready stay good.
+  virtual absl::StatusOr<uint64_t> Read(
+      ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
+      absl::FunctionRef<void(int slice)> ready) = 0;
+};
+
+}  // namespace deltafin

@@ -1,0 +1,70 @@
+// expert_node/storage/local_store.h
+//
+// Experts straight from a directory of released shards: direct reads past the
+// page cache, checked for NaN scales, repacked to tile order. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/direct_reader.h"
+#include "common/base/model_spec.h"
+#include "common/base/mutex.h"
+#include "common/base/safetensors.h"
+#include "expert_node/storage/expert_store.h"
+
+namespace deltafin {
+
+class LocalStore : public ExpertStore {
+ public:
+  // Opens every shard and checks that every tensor of the model is there with
+  // its type and shape, so that a damaged directory is refused at start.
+  // Errors: those of Checkpoint and ValidateCheckpoint, naming shard and
+  // tensor.
+  static absl::StatusOr<std::unique_ptr<LocalStore>> Open(
+      const std::string& model_dir, const ModelSpec& spec);
+  ~LocalStore() override;
+
+  const ExpertShape& shape() const override { return shape_; }
+
+  // Gate and up rows of the run are contiguous in the shard; its down columns
+  // are strided, so down is always read whole. Where the six tensors lie back
+  // to back, as released, a whole expert is one read.
+  absl::StatusOr<uint64_t> Read(
+      ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
+      absl::FunctionRef<void(int slice)> ready) override;
+
+ private:
+  struct Piece;
+  struct Scratch;
+
+  LocalStore(const ModelSpec& spec, std::unique_ptr<Checkpoint> checkpoint);
+  absl::Status OpenReaders();
+  absl::StatusOr<uint64_t> ReadChecked(ExpertKey key, SliceRun run,
+                                       std::span<uint8_t* const> out,
+                                       absl::FunctionRef<void(int)> ready,
+                                       Scratch& scratch);
+  absl::StatusOr<std::vector<Piece>> Locate(ExpertKey key, SliceRun run) const;
+  // Reads the pieces, neighbours together, and returns the bytes read.
+  absl::StatusOr<uint64_t> ReadPieces(std::span<Piece> pieces,
+                                      Scratch& scratch) const;
+  std::unique_ptr<Scratch> TakeScratch();
+
+  const ModelSpec spec_;
+  const ExpertShape shape_;
+  const std::unique_ptr<Checkpoint> checkpoint_;
+  // One for each shard with experts; read-only after Open.
+  absl::flat_hash_map<const SafetensorsFile*, std::unique_ptr<DirectReader>>
+      readers_;
+  Mutex mutex_;
+  // Buffers of finished reads, for the next ones.
+  std::vector<std::unique_ptr<Scratch>> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace deltafin

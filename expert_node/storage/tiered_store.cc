@@ -1,0 +1,263 @@
+#include "expert_node/storage/tiered_store.h"
+
+#include <string>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/memory_budget.h"
+#include "common/base/thread_affinity.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+absl::Status CheckCapacity(const ExpertShape& shape, size_t capacity_bytes) {
+  const size_t slot_bytes =
+      ExpertCache::SlotBytes(shape.slice_offset(1) - shape.slice_offset(0));
+  const size_t needed = slot_bytes * shape.num_slices();
+  if (capacity_bytes >= needed) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "the expert tier of {} ({} bytes) is smaller than one expert of {} bytes "
+      "({} slices); give at least that to --ram",
+      FormatByteSize(capacity_bytes), capacity_bytes, needed,
+      shape.num_slices()));
+}
+
+}  // namespace
+
+struct SliceLease::Shared {
+  struct Unit {
+    SliceKey key;
+    // Set once its slot is known, cleared by Release; pinned while set.
+    std::atomic<ExpertCache::Entry*> entry{nullptr};
+  };
+  explicit Shared(size_t num_units) : units(num_units) {}
+
+  std::vector<Unit> units;
+  std::atomic<uint64_t> bytes_read{0};
+  bool abandoned = false;  // guarded by the store's mutex
+};
+
+SliceLease::~SliceLease() {
+  MutexLock lock(store_.mutex_);
+  shared_->abandoned = true;
+  std::erase_if(store_.fetches_, [this](const TieredStore::Fetch& fetch) {
+    return fetch.lease == shared_;
+  });
+  for (Shared::Unit& unit : shared_->units) {
+    if (auto* entry = unit.entry.exchange(nullptr)) store_.Unpin(entry);
+  }
+  store_.slot_available_.NotifyAll();
+}
+
+absl::StatusOr<const uint8_t*> SliceLease::Wait(int index) {
+  using State = ExpertCache::State;
+  const std::atomic<ExpertCache::Entry*>& slot = shared_->units[index].entry;
+  ExpertCache::Entry* entry = slot.load(std::memory_order_acquire);
+  if (entry == nullptr || entry->state() == State::kFilling) {
+    MutexLock lock(store_.mutex_);
+    while ((entry = slot.load()) == nullptr ||
+           entry->state() == State::kFilling) {
+      store_.slice_settled_.Wait(store_.mutex_);
+    }
+  }
+  if (entry->state() == State::kFailed) return entry->error();
+  return entry->bytes();
+}
+
+void SliceLease::Release(int index) {
+  // Nobody waits for slots of a lease that found everything: its pins go
+  // together, with one lock, when it ends.
+  if (misses() == 0) return;
+  MutexLock lock(store_.mutex_);
+  auto* entry = shared_->units[index].entry.exchange(nullptr);
+  if (entry != nullptr) store_.Unpin(entry);
+}
+
+uint64_t SliceLease::bytes_read() const { return shared_->bytes_read.load(); }
+
+absl::StatusOr<std::unique_ptr<TieredStore>> TieredStore::Create(
+    std::unique_ptr<ExpertStore> lower, const TieredStoreOptions& options) {
+  CHECK(options.num_readers >= 1);
+  const ExpertShape& shape = lower->shape();
+  if (absl::Status status = CheckCapacity(shape, options.capacity_bytes);
+      !status.ok()) {
+    return status;
+  }
+  auto cache =
+      ExpertCache::Create(shape.slice_offset(1), options.capacity_bytes);
+  if (!cache.ok()) return cache.status();
+  std::unique_ptr<TieredStore> store(
+      new TieredStore(std::move(lower), *std::move(cache)));
+  for (int i = 0; i < options.num_readers; ++i) {
+    store->readers_.emplace_back([raw = store.get(), i] {
+      SetThreadName("expert-read" + std::to_string(i));
+      raw->ReaderMain();
+    });
+  }
+  return store;
+}
+
+TieredStore::TieredStore(std::unique_ptr<ExpertStore> lower,
+                         std::unique_ptr<ExpertCache> cache)
+    : lower_(std::move(lower)), cache_(std::move(cache)) {}
+
+TieredStore::~TieredStore() {
+  {
+    MutexLock lock(mutex_);
+    stop_ = true;
+    fetch_queued_.NotifyAll();
+    slot_available_.NotifyAll();
+  }
+  for (std::thread& reader : readers_) reader.join();
+}
+
+std::unique_ptr<SliceLease> TieredStore::Acquire(
+    std::span<const SliceKey> wanted) {
+  std::unique_ptr<SliceLease> lease(new SliceLease(*this));
+  lease->shared_ = std::make_shared<SliceLease::Shared>(wanted.size());
+  lease->order_.reserve(wanted.size());
+  MutexLock lock(mutex_);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    SliceLease::Shared::Unit& unit = lease->shared_->units[i];
+    unit.key = wanted[i];
+    unit.entry.store(cache_->Find(wanted[i]), std::memory_order_release);
+    if (unit.entry.load() != nullptr) lease->order_.push_back(i);
+  }
+  lease->hits_ = static_cast<int>(lease->order_.size());
+  QueueMisses(*lease);
+  stats_.hits += lease->hits();
+  stats_.misses += lease->misses();
+  return lease;
+}
+
+void TieredStore::QueueMisses(SliceLease& lease) {
+  const auto& units = lease.shared_->units;
+  const int num_units = static_cast<int>(units.size());
+  Fetch fetch{lease.shared_, 0, 0};
+  const auto flush = [&] {
+    if (fetch.num_units > 0) fetches_.push_back(fetch);
+    fetch.num_units = 0;
+  };
+  for (int i = 0; i < num_units; ++i) {
+    if (units[i].entry.load() != nullptr) {
+      flush();
+      continue;
+    }
+    lease.order_.push_back(i);
+    const bool continues = fetch.num_units > 0 &&
+                           units[i].key.expert == units[i - 1].key.expert &&
+                           units[i].key.slice == units[i - 1].key.slice + 1;
+    if (!continues) {
+      flush();
+      fetch.first_unit = i;
+    }
+    ++fetch.num_units;
+  }
+  flush();
+  if (lease.misses() > 0) fetch_queued_.NotifyAll();
+}
+
+TieredStoreStats TieredStore::stats() const {
+  MutexLock lock(mutex_);
+  TieredStoreStats stats = stats_;
+  stats.evictions = cache_->evictions();
+  stats.resident_bytes = cache_->resident_slices() * cache_->slot_bytes();
+  return stats;
+}
+
+void TieredStore::ReaderMain() {
+  mutex_.Lock();
+  while (true) {
+    while (!stop_ && (fetches_.empty() || taking_slots_)) {
+      fetch_queued_.Wait(mutex_);
+    }
+    if (stop_) break;
+    const Fetch fetch = std::move(fetches_.front());
+    fetches_.pop_front();
+    taking_slots_ = true;
+    const std::vector<Entry*> entries = TakeSlots(fetch);
+    taking_slots_ = false;
+    fetch_queued_.NotifyOne();
+    mutex_.Unlock();
+    Fill(entries, *fetch.lease);
+    mutex_.Lock();
+  }
+  mutex_.Unlock();
+}
+
+std::vector<ExpertCache::Entry*> TieredStore::TakeSlots(const Fetch& fetch) {
+  std::vector<Entry*> to_fill;
+  for (int i = 0; i < fetch.num_units; ++i) {
+    auto& unit = fetch.lease->units[fetch.first_unit + i];
+    while (!fetch.lease->abandoned && !stop_) {
+      Entry* entry = cache_->Find(unit.key);
+      if (entry == nullptr && (entry = cache_->Insert(unit.key)) != nullptr) {
+        cache_->Pin(entry);  // the reader's own
+        to_fill.push_back(entry);
+      }
+      unit.entry.store(entry, std::memory_order_release);
+      if (entry != nullptr) break;
+      slot_available_.Wait(mutex_);
+    }
+  }
+  slice_settled_.NotifyAll();  // some may have been found ready
+  return to_fill;
+}
+
+// An abandoned lease's slots are filled all the same: another lease may have
+// found them meanwhile.
+void TieredStore::Fill(const std::vector<Entry*>& entries,
+                       SliceLease::Shared& lease) {
+  const std::span<Entry* const> all(entries);
+  for (size_t begin = 0; begin < all.size();) {
+    size_t end = begin + 1;
+    while (end < all.size() &&
+           all[end]->key().slice == all[end - 1]->key().slice + 1) {
+      ++end;
+    }
+    FillRun(all.subspan(begin, end - begin), lease);
+    begin = end;
+  }
+}
+
+void TieredStore::FillRun(std::span<Entry* const> run,
+                          SliceLease::Shared& lease) {
+  const SliceKey first = run.front()->key();
+  std::vector<uint8_t*> out;
+  for (const Entry* entry : run) out.push_back(entry->bytes());
+  std::vector<bool> settled(run.size(), false);
+  const absl::StatusOr<uint64_t> bytes_read =
+      lower_->Read(first.expert, {first.slice, static_cast<int>(run.size())},
+                   out, [&](int slice) {
+                     settled[slice - first.slice] = true;
+                     Settle(run[slice - first.slice], absl::OkStatus());
+                   });
+  if (bytes_read.ok()) {
+    lease.bytes_read += *bytes_read;
+    MutexLock lock(mutex_);
+    stats_.bytes_read += *bytes_read;
+  }
+  for (size_t i = 0; i < run.size(); ++i) {
+    if (settled[i]) continue;
+    CHECK(!bytes_read.ok(), "a store returned OK without all slices");
+    Settle(run[i], bytes_read.status());
+  }
+}
+
+void TieredStore::Settle(Entry* entry, const absl::Status& status) {
+  MutexLock lock(mutex_);
+  if (status.ok()) {
+    cache_->SetReady(entry);
+  } else {
+    cache_->SetFailed(entry, status);
+  }
+  Unpin(entry);
+  slice_settled_.NotifyAll();
+}
+
+void TieredStore::Unpin(Entry* entry) {
+  if (cache_->Unpin(entry)) slot_available_.NotifyAll();
+}
+
+}  // namespace deltafin

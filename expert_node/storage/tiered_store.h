@@ -1,0 +1,139 @@
+// expert_node/storage/tiered_store.h
+//
+// RAM over a slower store: leases slices to the engine, reads what is missing
+// with its own threads, one read per slice however many wait for it.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "expert_node/storage/expert_cache.h"
+#include "expert_node/storage/expert_store.h"
+
+namespace deltafin {
+
+struct TieredStoreOptions {
+  // Memory for slices. At least one whole expert, else refused.
+  size_t capacity_bytes = 0;
+  // Threads that read and repack. Disks here are saturated by one; more hide
+  // the repacking and the latency of others.
+  int num_readers = 4;
+};
+
+struct TieredStoreStats {
+  uint64_t bytes_read = 0;
+  uint64_t hits = 0;    // slices found in RAM, or on their way into it
+  uint64_t misses = 0;  // slices that had to be read
+  uint64_t evictions = 0;
+  uint64_t resident_bytes = 0;
+};
+
+class TieredStore;
+
+// The slices of one layer request. Not copied, not moved; used by the threads
+// of one computation. Dropping it forgets reads that have not begun.
+//
+// A lease may want more than fits into RAM: slices come in waves as earlier
+// ones are released. So that this always moves on, units are waited for in
+// order() and released when used.
+class SliceLease {
+ public:
+  ~SliceLease();
+  SliceLease(const SliceLease&) = delete;
+  SliceLease& operator=(const SliceLease&) = delete;
+
+  // Indices of the wanted slices in the order in which they become available:
+  // what is in RAM, then the rest in the order in which it is read.
+  std::span<const int> order() const { return order_; }
+
+  // The bytes of wanted slice `index`, in tile order, valid until Release.
+  // Blocks while they are being read. Thread-safe. Errors: those of
+  // ExpertStore::Read.
+  absl::StatusOr<const uint8_t*> Wait(int index);
+  // Gives the slice back. REQUIRES: its bytes are used no more.
+  void Release(int index);
+
+  int hits() const { return hits_; }
+  int misses() const { return static_cast<int>(order_.size()) - hits_; }
+  // So far.
+  uint64_t bytes_read() const;
+
+ private:
+  friend class TieredStore;
+  struct Shared;
+  explicit SliceLease(TieredStore& store) : store_(store) {}
+
+  TieredStore& store_;
+  // Outlives the lease while a reader works for it.
+  std::shared_ptr<Shared> shared_;
+  std::vector<int> order_;
+  int hits_ = 0;
+};
+
+class TieredStore {
+ public:
+  // Errors: INVALID_ARGUMENT with the numbers when the capacity is below one
+  // expert; RESOURCE_EXHAUSTED.
+  static absl::StatusOr<std::unique_ptr<TieredStore>> Create(
+      std::unique_ptr<ExpertStore> lower, const TieredStoreOptions& options);
+  // REQUIRES: no lease lives. Joins the readers.
+  ~TieredStore();
+
+  const ExpertShape& shape() const { return lower_->shape(); }
+
+  // Pins what is in RAM and queues reads of the rest; never waits. Neighbours
+  // in `wanted` that are consecutive slices of one expert are read together. A
+  // slice may be wanted more than once.
+  std::unique_ptr<SliceLease> Acquire(std::span<const SliceKey> wanted);
+
+  TieredStoreStats stats() const;
+
+ private:
+  friend class SliceLease;
+  using Entry = ExpertCache::Entry;
+  // Consecutive missing slices of one expert, wanted by one lease.
+  struct Fetch {
+    std::shared_ptr<SliceLease::Shared> lease;
+    int first_unit = 0;
+    int num_units = 0;
+  };
+
+  TieredStore(std::unique_ptr<ExpertStore> lower,
+              std::unique_ptr<ExpertCache> cache);
+  void QueueMisses(SliceLease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReaderMain();
+  // Takes slots for a fetch, unit by unit; returns the entries to fill, each
+  // with a pin of the reader.
+  std::vector<Entry*> TakeSlots(const Fetch& fetch)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entry* WaitForSlot(const Fetch& fetch, const SliceKey& key)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fill(const std::vector<Entry*>& entries, SliceLease::Shared& lease);
+  void FillRun(std::span<Entry* const> run, SliceLease::Shared& lease);
+  void Settle(Entry* entry, const absl::Status& status);
+  void Unpin(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::unique_ptr<ExpertStore> lower_;
+  mutable Mutex mutex_;
+  const std::unique_ptr<ExpertCache> cache_ ABSL_PT_GUARDED_BY(mutex_);
+  std::deque<Fetch> fetches_ ABSL_GUARDED_BY(mutex_);
+  // One reader at a time takes slots, in the order of the queue: otherwise two
+  // could hold half of what each needs.
+  bool taking_slots_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  TieredStoreStats stats_ ABSL_GUARDED_BY(mutex_);
+  CondVar fetch_queued_;    // or the turn to take slots is free
+  CondVar slot_available_;  // or a lease was dropped
+  CondVar slice_settled_;   // some entry became ready or failed
+  std::vector<std::thread> readers_;
+};
+
+}  // namespace deltafin
