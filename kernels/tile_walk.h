@@ -15,12 +15,17 @@
 
 namespace deltafin {
 
+inline constexpr int kCacheLine = 64;
+
 // Tile must have
 //   template <int B, int G>
 //   static void Add(const uint8_t* tile, const int32_t* limbs, float* y);
 // which adds G column groups of a full tile times a block of B tokens to
 // y[b * 256 + r], r < 32, and is inlined.
-template <class Tile>
+//
+// kPrefetchBytes: how far ahead of the tile lines are asked for while few
+// tokens leave the walk waiting for memory; 0: never.
+template <class Tile, int kPrefetchBytes>
 class TileWalk {
  public:
   static void MultiplyBlock(const uint8_t* tiles, int num_rows, int cols,
@@ -32,9 +37,11 @@ class TileWalk {
       if (half || num_rows % kTileRows != 0) {
         tiles = walk.RaggedColumn(tiles, num_rows, half ? 1 : 2, chunk);
       } else if (num_tokens == 1) {
-        tiles = walk.template FullColumn<true>(tiles, num_rows, chunk);
+        tiles = walk.template FullColumn<1>(tiles, num_rows, chunk);
+      } else if (num_tokens == 2) {
+        tiles = walk.template FullColumn<2>(tiles, num_rows, chunk);
       } else {
-        tiles = walk.template FullColumn<false>(tiles, num_rows, chunk);
+        tiles = walk.template FullColumn<0>(tiles, num_rows, chunk);
       }
     }
   }
@@ -46,18 +53,29 @@ class TileWalk {
         prepared_(prepared),
         y_(y) {}
 
-  // The tiles of one column chunk, all of them full. kOne: a single token.
-  template <bool kOne>
+  // The tiles of one column chunk, all of them full. kTokens: how many tokens
+  // there are, 0 for any number.
+  template <int kTokens>
   const uint8_t* FullColumn(const uint8_t* tiles, int num_rows,
                             int chunk) const {
     for (int row = 0; row < num_rows; row += kTileRows, tiles += kTileBytes) {
-      if constexpr (kOne) {
-        Tile::template Add<1, 2>(tiles, Limbs(0, 1, chunk), y_ + row);
-      } else {
+      if constexpr (kTokens == 0) {
         AllTokens<2>(tiles, chunk, y_ + row);
+      } else {
+        Prefetch(tiles);
+        Tile::template Add<kTokens, 2>(tiles, Limbs(0, kTokens, chunk),
+                                       y_ + row);
       }
     }
     return tiles;
+  }
+
+  static void Prefetch(const uint8_t* tile) {
+    if constexpr (kPrefetchBytes > 0) {
+      for (int i = 0; i < kTileBytes; i += kCacheLine) {
+        __builtin_prefetch(tile + kPrefetchBytes + i);
+      }
+    }
   }
 
   // Kept apart from the full tiles, whose loop GCC 12 otherwise spills.

@@ -12,7 +12,9 @@ namespace deltafin {
 struct ExpertOperations;
 struct KernelTarget;
 
+// Equal but for software prefetch, which pays on Intel's cores alone.
 extern const ExpertOperations kAvx2ExpertOperations;
+extern const ExpertOperations kAvx2PrefetchExpertOperations;
 extern const LinearKernel kAvx2LinearKernel;
 extern const ElementwiseKernel kAvx2ElementwiseKernel;
 

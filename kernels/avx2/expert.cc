@@ -12,6 +12,10 @@
 namespace deltafin {
 namespace {
 
+// bench/expert_kernel on a Sapphire Rapids guest, share of a streaming read at
+// one token: 0.57, without 0.39. Prefetch loses on Zen 4.
+constexpr int kPrefetchBytes = 1536;
+
 constexpr int kLaneRows = 8;  // rows in a register
 
 __m256i Load(const void* p) {
@@ -277,7 +281,11 @@ bool AddFixed(float weight, const float* y, int n, int64_t* sums) {
 }  // namespace
 
 constinit const ExpertOperations kAvx2ExpertOperations = {
-    kGroupWords, Quantize, TileWalk<Tile>::MultiplyBlock,
+    kGroupWords, Quantize, TileWalk<Tile, 0>::MultiplyBlock,
+    AllFinite,   AddFixed, &kAvx2ElementwiseKernel,
+};
+constinit const ExpertOperations kAvx2PrefetchExpertOperations = {
+    kGroupWords, Quantize, TileWalk<Tile, kPrefetchBytes>::MultiplyBlock,
     AllFinite,   AddFixed, &kAvx2ElementwiseKernel,
 };
 

@@ -18,7 +18,9 @@ const KernelTarget& Avx2Target() {
       "avx2",
       "AVX2 and FMA",
       Supported,
-      ExpertKernelOver<kAvx2ExpertOperations>(),
+      __builtin_cpu_is("intel")
+          ? ExpertKernelOver<kAvx2PrefetchExpertOperations>()
+          : ExpertKernelOver<kAvx2ExpertOperations>(),
       kAvx2LinearKernel,
       kAvx2ElementwiseKernel,
   };

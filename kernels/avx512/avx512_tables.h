@@ -12,7 +12,9 @@ namespace deltafin {
 struct ExpertOperations;
 struct KernelTarget;
 
+// Equal but for software prefetch, which pays on Intel's cores alone.
 extern const ExpertOperations kAvx512ExpertOperations;
+extern const ExpertOperations kAvx512PrefetchExpertOperations;
 extern const LinearKernel kAvx512LinearKernel;
 extern const ElementwiseKernel kAvx512ElementwiseKernel;
 

@@ -12,6 +12,10 @@
 namespace deltafin {
 namespace {
 
+// bench/expert_kernel on a Sapphire Rapids guest, share of a streaming read at
+// one token: 0.85, without 0.73. Prefetch loses on Zen 4.
+constexpr int kPrefetchBytes = 1536;
+
 __m512i Broadcast(const int32_t* word) { return _mm512_set1_epi32(*word); }
 
 // 16 exponent bytes -> 16 floats 2^(byte - 127); 0 gives 0, 255 gives inf.
@@ -222,7 +226,11 @@ bool AddFixed(float weight, const float* y, int n, int64_t* sums) {
 }  // namespace
 
 constinit const ExpertOperations kAvx512ExpertOperations = {
-    kGroupWords, Quantize, TileWalk<Tile>::MultiplyBlock,
+    kGroupWords, Quantize, TileWalk<Tile, 0>::MultiplyBlock,
+    AllFinite,   AddFixed, &kAvx512ElementwiseKernel,
+};
+constinit const ExpertOperations kAvx512PrefetchExpertOperations = {
+    kGroupWords, Quantize, TileWalk<Tile, kPrefetchBytes>::MultiplyBlock,
     AllFinite,   AddFixed, &kAvx512ElementwiseKernel,
 };
 

@@ -23,7 +23,9 @@ const KernelTarget& Avx512Target() {
       "avx512",
       "AVX-512 F, BW, DQ, VL, VBMI and VNNI",
       Supported,
-      ExpertKernelOver<kAvx512ExpertOperations>(),
+      __builtin_cpu_is("intel")
+          ? ExpertKernelOver<kAvx512PrefetchExpertOperations>()
+          : ExpertKernelOver<kAvx512ExpertOperations>(),
       kAvx512LinearKernel,
       kAvx512ElementwiseKernel,
   };
