@@ -48,9 +48,12 @@ MemoryPlan PlanMemory(const MemoryDemand& demand, uint64_t available_bytes) {
 }
 
 uint64_t AllExpertBytes(const ModelSpec& spec) {
-  return uint64_t{static_cast<uint32_t>(spec.num_moe_layers())} *
-         static_cast<uint32_t>(spec.num_experts) *
-         spec.expert_shape().stride_bytes();
+  const ExpertShape shape = spec.expert_shape();
+  // A node keeps slices in slots of the largest one, on cache lines.
+  const uint64_t slot = (shape.slice_offset(1) + 63) / 64 * 64;
+  return static_cast<uint64_t>(spec.num_moe_layers()) *
+         static_cast<uint64_t>(spec.num_experts) *
+         static_cast<uint64_t>(shape.num_slices()) * slot;
 }
 
 }  // namespace deltafin

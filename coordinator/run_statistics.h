@@ -26,7 +26,7 @@ struct RunSettings {
   int num_threads = 0;
   int prefill_chunk = 0;
   int64_t context_tokens = 0;
-  std::string placement;  // "default", "random:SEED"
+  std::string placement;  // "even", "random:SEED"
 };
 
 struct RunStatistics {

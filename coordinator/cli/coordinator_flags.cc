@@ -64,7 +64,7 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "Where the int8 spine goes when the model folder is read-only (default: "
       "~/.cache/deltafin)");
   add("--layer-deadline-ms", layer_deadline_ms_,
-      "Longest wait for a node's part of a layer (default: 60000)");
+      "Longest wait for a node's part of a layer (default: 300000)");
   app.add_option("--test-placement", test_placement_,
                  "Placement of experts drawn at random: random:SEED")
       ->group(kHidden);

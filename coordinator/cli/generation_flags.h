@@ -18,6 +18,9 @@ namespace deltafin {
 
 class GenerationFlags {
  public:
+  explicit GenerationFlags(int default_max_new_tokens)
+      : max_new_tokens_(default_max_new_tokens) {}
+
   // Adds the flags to the subcommand; both must outlive the parsing.
   void AddTo(CLI::App& app);
 
@@ -29,7 +32,7 @@ class GenerationFlags {
 
  private:
   SamplingOptions sampling_;
-  int max_new_tokens_ = 256;
+  int max_new_tokens_;
   bool ignore_eos_ = false;
   int logprobs_ = -1;  // -1: none wanted
   std::vector<std::string> stop_;

@@ -80,30 +80,33 @@ Json StatsJson(const RunStatistics& statistics) {
 }
 
 Json TimingsJson(const RunReport& report) {
-  const RequestTimings& timings = report.result.timings;
+  const RequestTimings& timings = report.output.result.timings;
   return {{"load_seconds", report.load_seconds},
           {"queue_seconds", absl::ToDoubleSeconds(timings.queue)},
           {"prefill_seconds", absl::ToDoubleSeconds(timings.prefill)},
           {"decode_seconds", absl::ToDoubleSeconds(timings.decode)}};
 }
 
-Json LogprobsJson(const std::vector<ReportedLogprob>& logprobs) {
+Json LogprobsJson(const std::vector<GenerationOutput::Logprob>& logprobs) {
   Json all = Json::array();
-  for (const ReportedLogprob& token : logprobs) {
+  for (const GenerationOutput::Logprob& token : logprobs) {
     Json top = Json::array();
     for (const TokenLogprob& other : token.top) {
       top.push_back({{"id", other.id}, {"logprob", other.logprob}});
     }
-    all.push_back(
-        {{"id", token.id}, {"logprob", token.logprob}, {"top", top}});
+    all.push_back({{"id", token.id}, {"logprob", token.logprob}, {"top", top}});
   }
   return all;
 }
 
-void AddChat(const RunReport& report, Json& json) {
-  if (!report.reasoning.empty()) json["reasoning"] = report.reasoning;
-  if (report.tool_calls_json.empty()) return;
-  json["tool_calls"] = Json::parse(report.tool_calls_json, nullptr, false);
+Json ToolCallsJson(const std::vector<ToolCall>& calls) {
+  Json all = Json::array();
+  for (const ToolCall& call : calls) {
+    all.push_back({{"id", call.id},
+                   {"name", call.name},
+                   {"arguments", call.arguments_json}});
+  }
+  return all;
 }
 
 }  // namespace
@@ -123,21 +126,25 @@ std::string FinishReasonName(FinishReason reason) {
 }
 
 std::string RunReportJson(const RunReport& report) {
+  const GenerationOutput& output = report.output;
   Json json{{"model", report.model},
             {"manifest_digest", report.manifest_digest},
             {"spine", report.settings.spine},
             {"kernel", report.settings.kernel},
             {"prompt_ids", report.prompt_ids},
-            {"output_ids", report.output_ids},
-            {"text", report.text}};
-  AddChat(report, json);
-  json["finish_reason"] = FinishReasonName(report.result.finish_reason);
-  json["usage"] = {{"prompt_tokens", report.result.usage.prompt_tokens},
-                   {"completion_tokens", report.result.usage.completion_tokens}};
+            {"output_ids", output.ids},
+            {"text", output.text}};
+  if (!output.reasoning.empty()) json["reasoning"] = output.reasoning;
+  if (!output.tool_calls.empty()) {
+    json["tool_calls"] = ToolCallsJson(output.tool_calls);
+  }
+  json["finish_reason"] = FinishReasonName(output.result.finish_reason);
+  json["usage"] = {{"prompt_tokens", output.result.usage.prompt_tokens},
+                   {"completion_tokens", output.result.usage.completion_tokens}};
   json["timings"] = TimingsJson(report);
   json["output_sha256"] = report.output_sha256;
-  if (!report.logprobs.empty()) {
-    json["logprobs"] = LogprobsJson(report.logprobs);
+  if (!output.logprobs.empty()) {
+    json["logprobs"] = LogprobsJson(output.logprobs);
   }
   if (report.statistics.has_value()) {
     json["stats"] = StatsJson(*report.statistics);

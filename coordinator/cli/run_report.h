@@ -9,30 +9,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/engine/request.h"
+#include "coordinator/cli/generation.h"
 #include "coordinator/run_statistics.h"
 
 namespace deltafin {
-
-struct ReportedLogprob {
-  int32_t id = 0;
-  float logprob = 0;
-  std::vector<TokenLogprob> top;
-};
 
 struct RunReport {
   std::string model;
   std::string manifest_digest;
   std::vector<int32_t> prompt_ids;
-  std::vector<int32_t> output_ids;
-  std::string text;       // of the output, or of the answer in a chat
-  std::string reasoning;  // chat: the think element
-  std::string tool_calls_json;  // chat: an array, empty when there are none
-  RequestResult result;
+  GenerationOutput output;
   double load_seconds = 0;
   RunSettings settings;
   std::string output_sha256;
-  std::vector<ReportedLogprob> logprobs;  // empty unless asked for
   std::optional<RunStatistics> statistics;
 };
 

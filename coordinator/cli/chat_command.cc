@@ -1,0 +1,159 @@
+#include "coordinator/cli/chat_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/generation.h"
+#include "coordinator/cli/prompt_flags.h"
+#include "coordinator/cli/signal_watcher.h"
+#include "coordinator/coordinator.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kFooter[] = R"(
+Type a message and Enter. /reset forgets the conversation, /system TEXT sets
+instructions, /quit or Ctrl-D ends; Ctrl-C stops a reply.
+
+Examples:
+  deltafin chat
+  deltafin chat --model /models/Kimi-K3 --thinking low --system "Be brief.")";
+
+constexpr char kDim[] = "\x1b[2m";
+constexpr char kPlain[] = "\x1b[0m";
+
+// What the user sees of one reply. Thinking is shown on terminals only.
+class ReplyPrinter {
+ public:
+  explicit ReplyPrinter(bool is_terminal) : is_terminal_(is_terminal) {}
+
+  void Print(std::string_view content, std::string_view reasoning) {
+    if (is_terminal_ && !reasoning.empty()) {
+      SetDim(true);
+      Write(reasoning);
+    }
+    if (!content.empty()) {
+      if (is_dim_) Write("\n");
+      SetDim(false);
+      Write(content);
+    }
+    std::fflush(stdout);
+  }
+  void End() {
+    SetDim(false);
+    Write("\n");
+    std::fflush(stdout);
+  }
+
+ private:
+  static void Write(std::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  void SetDim(bool dim) {
+    if (is_terminal_ && dim != is_dim_) Write(dim ? kDim : kPlain);
+    is_dim_ = dim;
+  }
+
+  const bool is_terminal_;
+  bool is_dim_ = false;
+};
+
+void Notice(const std::string& text) {
+  if (!text.empty()) std::fprintf(stderr, "(%s)\n", text.c_str());
+}
+
+// The next line of standard input, asked for on a terminal. False at its end.
+bool ReadLine(std::string& line) {
+  if (isatty(STDIN_FILENO) != 0) {
+    std::fputs("> ", stdout);
+    std::fflush(stdout);
+  }
+  return static_cast<bool>(std::getline(std::cin, line));
+}
+
+// Answers the last message of the session.
+void Reply(ChatSession& session, Generation& generation,
+           const Tokenizer& tokenizer, const GenerationRequest& sampling,
+           const std::vector<std::string>& stop) {
+  const absl::StatusOr<Prompt> prompt =
+      ChatPrompt(session.request(), tokenizer);
+  absl::StatusOr<GenerationOutput> output = prompt.status();
+  ReplyPrinter printer(isatty(STDOUT_FILENO) != 0);
+  if (prompt.ok()) {
+    GenerationRequest request = sampling;
+    request.prompt_ids = prompt->ids;
+    GenerationCallbacks callbacks;
+    callbacks.on_text = [&printer](std::string_view content,
+                                   std::string_view reasoning) {
+      printer.Print(content, reasoning);
+    };
+    output = generation.Run(std::move(request), {prompt->chat, stop},
+                            std::move(callbacks));
+    printer.End();
+  }
+  if (output.ok()) {
+    session.Answer(std::move(output->text), std::move(output->reasoning));
+    if (output->result.finish_reason == FinishReason::kLength) {
+      Notice("cut at --max-new-tokens or --context");
+    }
+    return;
+  }
+  session.Forget();
+  Notice((absl::IsCancelled(output.status())
+              ? std::string("stopped")
+              : std::string(output.status().message())) +
+         "; the message is forgotten");
+}
+
+}  // namespace
+
+ChatCommand::ChatCommand(CLI::App& app) {
+  app.footer(kFooter);
+  app.add_option("--system", system_, "Instructions that come first");
+  app.add_option("--thinking", thinking_,
+                 "How much to think: low, high, max or off")
+      ->capture_default_str();
+  generation_flags_.AddTo(app);
+  coordinator_flags_.AddTo(app);
+}
+
+absl::Status ChatCommand::Run() {
+  ASSIGN_OR_RETURN(const Thinking thinking, ParseThinking(thinking_));
+  ASSIGN_OR_RETURN(const GenerationRequest sampling,
+                   generation_flags_.Request());
+  ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
+  options.max_sequences = 1;
+  SignalWatcher::BlockSignals();
+  Coordinator coordinator(std::move(options));
+  Generation generation(coordinator);
+  const SignalWatcher watcher([&generation](int signal) {
+    if (signal == SIGTERM || !generation.Cancel()) {
+      std::_Exit(kExitInterrupted);
+    }
+  });
+  RETURN_IF_ERROR(coordinator.Init());
+  RETURN_IF_ERROR(coordinator.Start());
+  ChatSession session(system_, thinking);
+  std::string line;
+  while (ReadLine(line)) {
+    const ChatAction action = session.TakeLine(line);
+    Notice(session.notice());
+    if (action == ChatAction::kQuit) break;
+    if (action == ChatAction::kSay) {
+      Reply(session, generation, coordinator.tokenizer(), sampling,
+            generation_flags_.stop_strings());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace deltafin

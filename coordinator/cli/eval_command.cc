@@ -1,0 +1,205 @@
+#include "coordinator/cli/eval_command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "common/base/file_io.h"
+#include "common/base/status_macros.h"
+#include "coordinator/cli/eval_windows.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/loss.h"
+#include "coordinator/cli/row_file.h"
+
+namespace deltafin {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
+
+constexpr char kFooter[] = R"(
+Each window is the beginning-of-text token and the next W - 1 tokens of the
+text; the loss is the mean over all predicted tokens.
+
+Examples:
+  deltafin eval --text book.txt --window 4096 --max-windows 1
+  deltafin eval --model DIR --text book.txt --spine int8 --against bf16)";
+
+using Windows = std::vector<std::vector<int32_t>>;
+
+struct SpineResult {
+  std::string spine;  // as the spine names itself
+  std::string kernel;
+  LossMeter loss;
+  size_t windows = 0;
+};
+
+int64_t NumPredicted(const Windows& windows) {
+  int64_t count = 0;
+  for (const auto& window : windows) {
+    count += static_cast<int64_t>(window.size()) - 1;
+  }
+  return count;
+}
+
+// The windows of a text, and a look at what else a model is read for.
+absl::StatusOr<Windows> ReadWindows(const std::string& text_file,
+                                    const Coordinator& coordinator, int window,
+                                    int max_windows) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(text_file, kMaxTextBytes));
+  absl::StatusOr<std::vector<int32_t>> ids =
+      coordinator.tokenizer().Encode(text);
+  if (!ids.ok()) return AddContext(ids.status(), text_file);
+  if (ids->empty()) {
+    return absl::InvalidArgumentError(text_file + ": the text is empty");
+  }
+  return CutWindows(*ids, coordinator.model().spec.bos_token_id, window,
+                    max_windows);
+}
+
+// Loads a spine, runs the windows, lets go of the spine. `on_row` sees each row
+// besides the loss.
+absl::StatusOr<SpineResult> Measure(
+    Coordinator& coordinator, const Windows& windows,
+    const std::function<absl::Status(std::span<const float>)>& on_row) {
+  RETURN_IF_ERROR(coordinator.Init());
+  RETURN_IF_ERROR(coordinator.Start());
+  SpineResult result;
+  result.spine = coordinator.settings().spine;
+  result.kernel = coordinator.settings().kernel;
+  result.windows = windows.size();
+  Generation generation(coordinator);
+  const Vocabulary& vocabulary = coordinator.tokenizer().vocabulary();
+  RETURN_IF_ERROR(EvaluateWindows(
+      windows, generation, [&](int32_t id, std::span<const float> logits) {
+        result.loss.Add(NegativeLogLikelihood(logits, id),
+                        static_cast<int64_t>(vocabulary.Bytes(id).size()));
+        return on_row(logits);
+      }));
+  coordinator.Shutdown();
+  return result;
+}
+
+std::string LossLine(const SpineResult& result) {
+  return fmt::format(
+      "{:<12} {:.6f} nats/token, {:.6f} bits/byte over {} tokens in {} "
+      "window(s)\n",
+      result.spine, result.loss.mean_nll(), result.loss.bits_per_byte(),
+      result.loss.tokens(), result.windows);
+}
+
+Json LossJson(const SpineResult& result) {
+  return {{"spine", result.spine},
+          {"kernel", result.kernel},
+          {"windows", result.windows},
+          {"tokens", result.loss.tokens()},
+          {"mean_nll", result.loss.mean_nll()},
+          {"bits_per_byte", result.loss.bits_per_byte()}};
+}
+
+std::string AgreementLines(const AgreementMeter& meter) {
+  return fmt::format(
+      "agreement    top-1 {:.4f} %, top-5 {:.4f} %; logits shift by {:.6f} on "
+      "average, {:.6f} at most\n",
+      100 * meter.top1(), 100 * meter.top5(), meter.mean_shift(),
+      meter.max_shift());
+}
+
+Json AgreementJson(const AgreementMeter& meter) {
+  return {{"top1", meter.top1()},
+          {"top5", meter.top5()},
+          {"mean_logit_shift", meter.mean_shift()},
+          {"max_logit_shift", meter.max_shift()}};
+}
+
+void Print(const SpineResult& result, bool json) {
+  if (json) {
+    std::puts(LossJson(result).dump(2).c_str());
+  } else {
+    std::fputs(LossLine(result).c_str(), stdout);
+  }
+}
+
+void PrintComparison(const SpineResult& result, const SpineResult& against,
+                     const AgreementMeter& meter, bool json) {
+  if (!json) {
+    std::fputs((LossLine(result) + LossLine(against) + AgreementLines(meter))
+                   .c_str(),
+               stdout);
+    return;
+  }
+  Json report = LossJson(result);
+  report["against"] = LossJson(against);
+  report["nll_difference"] = result.loss.mean_nll() - against.loss.mean_nll();
+  report["agreement"] = AgreementJson(meter);
+  std::puts(report.dump(2).c_str());
+}
+
+}  // namespace
+
+EvalCommand::EvalCommand(CLI::App& app) {
+  app.footer(kFooter);
+  coordinator_flags_.AddTo(app);
+  app.add_option("--text", text_file_, "UTF-8 text to predict")->required();
+  app.add_option("--window", window_, "Tokens of a window, BOS included")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("--max-windows", max_windows_, "Windows at most (0: all)")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--against", against_,
+                 "Compare with the spine of this precision: bf16 or int8")
+      ->check(CLI::IsMember({"bf16", "int8"}));
+  app.add_flag("--json", json_, "Print one JSON object");
+}
+
+absl::Status EvalCommand::Run() {
+  ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
+  options.max_sequences = 1;
+  if (options.context_tokens == 0) options.context_tokens = window_;
+  Coordinator coordinator(options);
+  RETURN_IF_ERROR(coordinator.ReadModel());
+  ASSIGN_OR_RETURN(const Windows windows, ReadWindows(text_file_, coordinator,
+                                                      window_, max_windows_));
+  if (against_.empty()) {
+    ASSIGN_OR_RETURN(
+        const SpineResult result,
+        Measure(coordinator, windows,
+                [](std::span<const float>) { return absl::OkStatus(); }));
+    Print(result, json_);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(
+      RowFile rows,
+      RowFile::Create(std::filesystem::temp_directory_path().string(),
+                      NumPredicted(windows),
+                      coordinator.model().spec.vocab_size));
+  ASSIGN_OR_RETURN(
+      const SpineResult result,
+      Measure(coordinator, windows, [&rows](std::span<const float> row) {
+        return rows.Append(row);
+      }));
+  options.precision = against_ == "int8" ? SpinePrecision::kInt8
+                                         : SpinePrecision::kBf16;
+  options.device = "cpu";
+  Coordinator other(options);
+  AgreementMeter meter;
+  ASSIGN_OR_RETURN(
+      const SpineResult against,
+      Measure(other, windows,
+              [&](std::span<const float> row) -> absl::Status {
+                ASSIGN_OR_RETURN(const std::span<const float> first,
+                                 rows.Next());
+                meter.Add(first, row);
+                return absl::OkStatus();
+              }));
+  PrintComparison(result, against, meter, json_);
+  return absl::OkStatus();
+}
+
+}  // namespace deltafin

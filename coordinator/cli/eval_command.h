@@ -1,0 +1,30 @@
+// coordinator/cli/eval_command.h
+//
+// `deltafin eval`: how well a model predicts a text, and how far one spine lies
+// from another.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/coordinator_flags.h"
+
+namespace deltafin {
+
+class EvalCommand final : public Command {
+ public:
+  explicit EvalCommand(CLI::App& app);
+  absl::Status Run() override;
+
+ private:
+  CoordinatorFlags coordinator_flags_;
+  std::string text_file_;
+  int window_ = 1024;
+  int max_windows_ = 0;  // 0: the whole text
+  std::string against_;  // a --spine to compare with, or empty
+  bool json_ = false;
+};
+
+}  // namespace deltafin

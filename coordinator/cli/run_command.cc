@@ -1,0 +1,135 @@
+#include "coordinator/cli/run_command.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/logits_dump.h"
+#include "coordinator/cli/signal_watcher.h"
+#include "coordinator/cli/stats_table.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kFooter[] = R"(
+Text goes to standard output as it comes, everything else to standard error.
+
+Examples:
+  deltafin run --prompt "It was a dark" --max-new-tokens 16
+  deltafin run --chat --prompt "Who are you?" --thinking low
+  deltafin run --prompt-file story.txt --temperature 0.8 --top-p 0.95 --seed 7
+  deltafin run --prompt "It was" --nodes host-a:7400,host-b:7400 --stats
+  deltafin run --prompt "It was" --json --dump-logits logits.safetensors)";
+
+// The answer to standard output, reasoning to standard error.
+void PrintDelta(std::string_view content, std::string_view reasoning) {
+  std::fwrite(reasoning.data(), 1, reasoning.size(), stderr);
+  std::fwrite(content.data(), 1, content.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+RunCommand::RunCommand(CLI::App& app) {
+  app.footer(kFooter);
+  prompt_flags_.AddTo(app);
+  generation_flags_.AddTo(app);
+  coordinator_flags_.AddTo(app);
+  app.add_flag("--json", json_, "Print one JSON object instead of the text");
+  app.add_flag("--stats", stats_, "Tell where the time went");
+  app.add_option("--dump-logits", dump_logits_,
+                 "Write the logits after every position: f32 tensor `logits` "
+                 "[positions, vocabulary], safetensors");
+}
+
+absl::Status RunCommand::Run() {
+  RETURN_IF_ERROR(prompt_flags_.Check());
+  ASSIGN_OR_RETURN(GenerationRequest request, generation_flags_.Request());
+  ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
+  options.max_sequences = 1;
+  SignalWatcher::BlockSignals();
+  Coordinator coordinator(std::move(options));
+  Generation generation(coordinator);
+  const SignalWatcher watcher([&generation](int) {
+    // While the model loads there is nothing to end in good order.
+    if (!generation.Cancel()) std::_Exit(kExitInterrupted);
+  });
+  RETURN_IF_ERROR(coordinator.ReadModel());
+  ASSIGN_OR_RETURN(Prompt prompt,
+                   prompt_flags_.Encode(coordinator.tokenizer(),
+                                        coordinator.model().spec));
+  if (!dump_logits_.empty()) {
+    RETURN_IF_ERROR(LogitsDump::Create(dump_logits_, 1).status());
+  }
+  const absl::StatusOr<RunReport> report = Generate(
+      coordinator, std::move(request), std::move(prompt), generation);
+  if (absl::IsCancelled(report.status())) return InterruptedError();
+  RETURN_IF_ERROR(report.status());
+  return Print(*report);
+}
+
+absl::StatusOr<RunReport> RunCommand::Generate(Coordinator& coordinator,
+                                               GenerationRequest request,
+                                               Prompt prompt,
+                                               Generation& generation) const {
+  const absl::Time begin = absl::Now();
+  RETURN_IF_ERROR(coordinator.Init());
+  RETURN_IF_ERROR(coordinator.Start());
+  RunReport report;
+  report.load_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  report.model = coordinator.model().dir;
+  report.manifest_digest = coordinator.model().manifest_digest;
+  report.settings = coordinator.settings();
+  report.prompt_ids = prompt.ids;
+  request.prompt_ids = std::move(prompt.ids);
+
+  std::optional<LogitsDump> dump;
+  absl::Status dump_status;
+  GenerationCallbacks callbacks;
+  if (!json_) callbacks.on_text = PrintDelta;
+  if (!dump_logits_.empty()) {
+    request.want_all_logits = true;
+    ASSIGN_OR_RETURN(dump,
+                     LogitsDump::Create(dump_logits_,
+                                        coordinator.model().spec.vocab_size));
+    callbacks.on_logits = [&](int64_t, std::span<const float> row) {
+      dump_status.Update(dump->Append(row));
+      if (!dump_status.ok()) generation.Cancel();
+    };
+  }
+  absl::StatusOr<GenerationOutput> output = generation.Run(
+      std::move(request), {prompt.chat, generation_flags_.stop_strings()},
+      std::move(callbacks));
+  RETURN_IF_ERROR(dump_status);
+  RETURN_IF_ERROR(output.status());
+  report.output = *std::move(output);
+  if (dump.has_value()) RETURN_IF_ERROR(dump->Commit());
+  ASSIGN_OR_RETURN(report.output_sha256,
+                   OutputSha256(report.output.ids, dump_logits_));
+  if (stats_) {
+    ASSIGN_OR_RETURN(report.statistics, coordinator.Statistics());
+  }
+  return report;
+}
+
+absl::Status RunCommand::Print(const RunReport& report) const {
+  if (json_) {
+    std::puts(RunReportJson(report).c_str());
+    return absl::OkStatus();
+  }
+  std::putchar('\n');
+  std::fflush(stdout);
+  if (report.statistics.has_value()) {
+    std::fputs(StatsTable(*report.statistics).c_str(), stderr);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace deltafin

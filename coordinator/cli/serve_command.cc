@@ -1,0 +1,149 @@
+#include "coordinator/cli/serve_command.h"
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "common/net/listen_address.h"
+#include "common/net/server_lifecycle.h"
+#include "coordinator/cli/exit_code.h"
+#include "coordinator/cli/run_report.h"
+#include "coordinator/cli/signal_watcher.h"
+#include "coordinator/cli/stats_table.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/frontend/inference_service.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kDefaultListen[] = "127.0.0.1:8500";
+// How long SIGTERM waits for running requests.
+constexpr absl::Duration kDrain = absl::Seconds(30);
+
+constexpr char kFooter[] = R"(
+Serves deltafin.v1.InferenceService (proto/inference.proto), the standard health
+service and reflection. Prints "listening on HOST:PORT" when ready. SIGTERM
+refuses new requests, lets running ones end for 30 seconds, then ends.
+
+Examples:
+  deltafin serve
+  deltafin serve --model /models/Kimi-K3 --spine int8 --listen 127.0.0.1:9000
+  deltafin serve --config /etc/deltafin/coordinator.txtpb)";
+
+// Waits for the first signal.
+class SignalGate {
+ public:
+  void Open(int signal) {
+    MutexLock lock(mutex_);
+    if (signal_ != 0) std::_Exit(kExitInterrupted);  // asked twice
+    signal_ = signal;
+    opened_.NotifyAll();
+  }
+  int Wait() {
+    MutexLock lock(mutex_);
+    while (signal_ == 0) opened_.Wait(mutex_);
+    return signal_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar opened_;
+  int signal_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// The folder's name.
+std::string ModelName(const std::string& dir) {
+  std::error_code error;
+  return std::filesystem::weakly_canonical(dir, error).filename().string();
+}
+
+InferenceServiceOptions DescribeService(const Coordinator& coordinator) {
+  const ModelIdentity& model = coordinator.model();
+  const RunSettings settings = coordinator.settings();
+  InferenceServiceOptions options;
+  options.model.set_name(ModelName(model.dir));
+  options.model.set_manifest_digest(model.manifest_digest);
+  options.model.set_spine(settings.spine);
+  options.model.set_kernel(settings.kernel);
+  options.model.set_num_layers(model.spec.num_hidden_layers);
+  options.model.set_vocab_size(model.spec.vocab_size);
+  options.model.set_context_tokens(settings.context_tokens);
+  options.model.set_version(DELTAFIN_VERSION);
+  options.defaults.bos_token_id = model.spec.bos_token_id;
+  return options;
+}
+
+// A bad address is refused before the long load.
+absl::Status CheckListen(const std::string& listen) {
+  ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
+  return RequireLoopback(address);
+}
+
+}  // namespace
+
+ServeCommand::ServeCommand(CLI::App& app) {
+  app.footer(kFooter);
+  coordinator_flags_.AddTo(app);
+  app.add_option("--listen", listen_,
+                 "HOST:PORT on the loopback interface; port 0 takes a free one "
+                 "(default: 127.0.0.1:8500)");
+  app.add_option("--max-sequences", max_sequences_,
+                 "Requests that run at once (default: 8)")
+      ->check(CLI::Range(1, 4096));
+  app.add_flag("--stats", stats_, "Tell at the end where the time went");
+  app.add_flag("--json", json_, "With --stats: as one JSON object");
+}
+
+absl::Status ServeCommand::Run() {
+  ASSIGN_OR_RETURN(const v1::CoordinatorConfig config,
+                   coordinator_flags_.Config());
+  ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
+  if (max_sequences_.has_value()) options.max_sequences = *max_sequences_;
+  std::string listen = config.listen().empty() ? kDefaultListen
+                                               : config.listen();
+  if (listen_.has_value()) listen = *listen_;
+  if (const absl::Status status = CheckListen(listen); !status.ok()) {
+    return UsageError("--listen: " + std::string(status.message()));
+  }
+  SignalWatcher::BlockSignals();
+  Coordinator coordinator(std::move(options));
+  return Serve(coordinator, listen);
+}
+
+absl::Status ServeCommand::Serve(Coordinator& coordinator,
+                                 const std::string& listen) const {
+  {
+    const SignalWatcher while_loading(
+        [](int) { std::_Exit(kExitInterrupted); });
+    RETURN_IF_ERROR(coordinator.Init());
+  }
+  RETURN_IF_ERROR(coordinator.Start());
+  InferenceService service(DescribeService(coordinator),
+                           coordinator.tokenizer(), coordinator.scheduler());
+  const std::array<grpc::Service*, 1> services{&service};
+  ServerOptions server_options;
+  server_options.listen = listen;
+  ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
+                   ServerLifecycle::Start(server_options, services));
+  SignalGate gate;
+  const SignalWatcher watcher([&gate](int signal) { gate.Open(signal); });
+  std::printf("listening on %s\n", server->address().c_str());
+  std::fflush(stdout);
+  spdlog::info("signal {}: draining", gate.Wait());
+  server->Shutdown(kDrain);
+  if (!stats_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const RunStatistics statistics, coordinator.Statistics());
+  const std::string text = json_ ? StatisticsJson(statistics) + '\n'
+                                 : StatsTable(statistics);
+  std::fputs(text.c_str(), stdout);
+  return absl::OkStatus();
+}
+
+}  // namespace deltafin

@@ -1,0 +1,203 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/digest.h"
+#include "common/base/log.h"
+#include "common/base/manifest.h"
+#include "common/base/progress.h"
+#include "common/base/status_macros.h"
+#include "common/base/thread_affinity.h"
+#include "spine_node/spine_loader.h"
+#include "spine_node/torch_loader.h"
+
+namespace deltafin {
+namespace {
+
+constexpr int64_t kDefaultContext = 8192;
+// Hashing less than this takes under a second: not worth a file.
+constexpr uint64_t kCachedManifestBytes = uint64_t{1} << 30;
+
+// Where the manifest of a model directory is remembered; empty where it is
+// quickly made or there is no cache folder.
+std::string ManifestCacheFile(const std::string& cache_dir,
+                              const std::string& model_dir) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  uint64_t bytes = 0;
+  for (const fs::directory_entry& file :
+       fs::directory_iterator(model_dir, error)) {
+    if (file.is_regular_file(error)) bytes += file.file_size(error);
+  }
+  if (cache_dir.empty() || bytes < kCachedManifestBytes) return "";
+  const fs::path folder = fs::path(cache_dir) / "manifests";
+  fs::create_directories(folder, error);
+  const std::string path = fs::weakly_canonical(model_dir, error).string();
+  const std::string name = Sha256Hex(
+      {reinterpret_cast<const uint8_t*>(path.data()), path.size()});
+  return folder / name.substr(0, 16);
+}
+
+absl::StatusOr<int64_t> ContextBound(int64_t wanted, const ModelSpec& spec) {
+  if (wanted == 0) {
+    return std::min(kDefaultContext, spec.max_position_embeddings);
+  }
+  if (wanted <= spec.max_position_embeddings) return wanted;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--context ", wanted, ": the model allows at most ",
+                   spec.max_position_embeddings, " tokens"));
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options)
+    : options_(std::move(options)) {}
+
+Coordinator::~Coordinator() { Shutdown(); }
+
+absl::Status Coordinator::Init() {
+  RETURN_IF_ERROR(ReadModel());
+  RETURN_IF_ERROR(SettleMemory());
+  RETURN_IF_ERROR(ConnectNodes());
+  RETURN_IF_ERROR(LoadSpine());
+  forward_ = std::make_unique<ForwardPass>(*spine_, *dispatcher_);
+  SchedulerOptions engine;
+  engine.prefill_chunk = options_.prefill_chunk;
+  engine.context_tokens = options_.context_tokens;
+  engine.max_sequences = options_.max_sequences;
+  engine.sequence_bytes = static_cast<int64_t>(plan_.sequence_bytes);
+  engine.kernel = &kernel_->elementwise;
+  scheduler_ = std::make_unique<Scheduler>(engine, *forward_);
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::Start() { return scheduler_->Start(); }
+
+void Coordinator::Shutdown() {
+  if (scheduler_ != nullptr) scheduler_->Shutdown();
+  scheduler_.reset();
+  forward_.reset();
+  spine_.reset();
+  dispatcher_.reset();
+  nodes_.reset();
+}
+
+absl::Status Coordinator::ReadModel() {
+  if (tokenizer_ != nullptr) return absl::OkStatus();
+  std::string why;
+  kernel_ = options_.kernel.empty() ? &BestKernel()
+                                    : FindKernel(options_.kernel, &why);
+  if (kernel_ == nullptr) return absl::InvalidArgumentError(why);
+  if (options_.num_threads == 0) {
+    options_.num_threads = static_cast<int>(AllowedCpus().size());
+  }
+  model_.dir = options_.model_dir;
+  ASSIGN_OR_RETURN(model_.spec, ModelSpec::Load(model_.dir));
+  ASSIGN_OR_RETURN(options_.context_tokens,
+                   ContextBound(options_.context_tokens, model_.spec));
+  Progress progress("reading the model's files for its identity");
+  ASSIGN_OR_RETURN(
+      const Manifest manifest,
+      ManifestOfDirectory(model_.dir,
+                          ManifestCacheFile(options_.cache_dir, model_.dir),
+                          [&progress](uint64_t done, uint64_t total) {
+                            progress.Update(done, total);
+                          }));
+  model_.manifest_digest = manifest.Digest();
+  ASSIGN_OR_RETURN(tokenizer_,
+                   Tokenizer::Load(model_.dir, model_.spec.vocab_size));
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::SettleMemory() {
+  MemoryDemand demand;
+  demand.spine = SpineNeeds(model_.spec, options_.precision);
+  demand.context_tokens = options_.context_tokens;
+  demand.max_sequences = options_.max_sequences;
+  demand.prefill_chunk = options_.prefill_chunk;
+  if (options_.nodes.empty()) {
+    demand.all_expert_bytes = AllExpertBytes(model_.spec);
+    demand.tier_bytes = options_.ram_bytes;
+  }
+  ASSIGN_OR_RETURN(const uint64_t available, AvailableMemory());
+  plan_ = PlanMemory(demand, available);
+  RETURN_IF_ERROR(plan_.Check());
+  spdlog::info("memory:\n{}", plan_.budget.Table());
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::ConnectNodes() {
+  if (options_.nodes.empty()) {
+    ASSIGN_OR_RETURN(nodes_, ExpertNodes::InProcess(
+                                 {model_.dir, model_.manifest_digest,
+                                  plan_.tier_bytes, options_.num_threads,
+                                  kernel_}));
+  } else {
+    nodes_ = ExpertNodes::Remote(options_.nodes);
+  }
+  DispatcherOptions dispatch;
+  dispatch.nodes = nodes_->endpoints();
+  dispatch.identity = {model_.manifest_digest, "deltafin"};
+  dispatch.shape = model_.spec.expert_shape();
+  dispatch.kernel = &kernel_->elementwise;
+  dispatch.layer_timeout = options_.layer_deadline;
+  dispatch.random_placement_seed = options_.placement_seed;
+  ASSIGN_OR_RETURN(dispatcher_,
+                   ExpertDispatcher::Connect(std::move(dispatch)));
+  return nodes_->StartCounting();
+}
+
+absl::Status Coordinator::LoadSpine() {
+  threads_ = std::make_unique<ThreadPool>(options_.num_threads, "spine");
+  if (options_.device != "cpu") {
+    TorchSpineOptions torch;
+    torch.model_dir = model_.dir;
+    torch.device = options_.device == "torch-cpu" ? "cpu" : options_.device;
+    torch.num_threads = options_.num_threads;
+    ASSIGN_OR_RETURN(spine_, LoadTorchSpine(torch));
+    return absl::OkStatus();
+  }
+  SpineOptions spine;
+  spine.model_dir = model_.dir;
+  spine.precision = options_.precision;
+  spine.kernel = kernel_;
+  spine.threads = threads_.get();
+  spine.cache_dir = options_.cache_dir;
+  Progress progress("loading the spine");
+  spine.progress = [&progress](std::string_view, uint64_t done,
+                               uint64_t total) { progress.Update(done, total); };
+  ASSIGN_OR_RETURN(spine_, LoadCpuSpine(spine));
+  return absl::OkStatus();
+}
+
+RunSettings Coordinator::settings() const {
+  RunSettings settings;
+  const SpineDescription spine = spine_->description();
+  settings.spine = spine.name;
+  settings.kernel = spine.kernel;
+  settings.num_threads = options_.num_threads;
+  settings.prefill_chunk = options_.prefill_chunk;
+  settings.context_tokens = options_.context_tokens;
+  settings.placement =
+      options_.placement_seed.has_value()
+          ? absl::StrCat("random:", *options_.placement_seed)
+          : "even";
+  return settings;
+}
+
+absl::StatusOr<RunStatistics> Coordinator::Statistics() const {
+  RunStatistics statistics;
+  statistics.settings = settings();
+  statistics.scheduler = scheduler_->stats();
+  ASSIGN_OR_RETURN(statistics.nodes, nodes_->Counters());
+  const DispatcherStats dispatch = dispatcher_->stats();
+  for (size_t i = 0; i < statistics.nodes.size(); ++i) {
+    statistics.nodes[i].identity = dispatch.nodes[i].info;
+  }
+  return statistics;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,86 @@
+#include "coordinator/expert_nodes.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "expert_node/expert_node.h"
+#include "proto/expert.grpc.pb.h"
+
+namespace deltafin {
+namespace {
+
+constexpr std::chrono::seconds kAskTimeout{5};
+constexpr absl::Duration kDrain = absl::Seconds(5);
+
+absl::StatusOr<NodeReport> AskNode(const NodeEndpoint& node) {
+  NodeReport report;
+  report.address = node.name;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
+  const grpc::Status status =
+      v1::ExpertService::NewStub(node.channel)
+          ->GetCounters(&context, {}, &report.counters);
+  if (!status.ok()) {
+    return absl::UnavailableError(absl::StrCat(
+        "node ", node.name, " does not tell its counters: ",
+        status.error_message()));
+  }
+  return report;
+}
+
+}  // namespace
+
+ExpertNodes::ExpertNodes() = default;
+
+ExpertNodes::~ExpertNodes() {
+  if (own_node_ != nullptr) own_node_->Shutdown(kDrain);
+}
+
+std::unique_ptr<ExpertNodes> ExpertNodes::Remote(
+    const std::vector<std::string>& addresses) {
+  std::unique_ptr<ExpertNodes> nodes(new ExpertNodes());
+  for (const std::string& address : addresses) {
+    nodes->endpoints_.push_back({address, MakeExpertChannel(address)});
+  }
+  return nodes;
+}
+
+absl::StatusOr<std::unique_ptr<ExpertNodes>> ExpertNodes::InProcess(
+    const OwnNodeOptions& options) {
+  ExpertNodeOptions node;
+  node.model_dir = options.model_dir;
+  node.manifest_digest = options.manifest_digest;
+  node.ram_bytes = options.tier_bytes;
+  node.num_threads = options.num_threads;
+  node.kernel = options.kernel;
+  std::unique_ptr<ExpertNodes> nodes(new ExpertNodes());
+  ASSIGN_OR_RETURN(nodes->own_node_, ExpertNode::Create(node));
+  RETURN_IF_ERROR(nodes->own_node_->Start());
+  nodes->endpoints_.push_back(
+      {"in-process", nodes->own_node_->InProcessChannel()});
+  return nodes;
+}
+
+absl::Status ExpertNodes::StartCounting() {
+  ASSIGN_OR_RETURN(before_, Ask());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<NodeReport>> ExpertNodes::Ask() const {
+  std::vector<NodeReport> reports;
+  for (const NodeEndpoint& node : endpoints_) {
+    ASSIGN_OR_RETURN(NodeReport report, AskNode(node));
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+absl::StatusOr<std::vector<NodeReport>> ExpertNodes::Counters() const {
+  ASSIGN_OR_RETURN(std::vector<NodeReport> now, Ask());
+  return CountersSince(before_, std::move(now));
+}
+
+}  // namespace deltafin
