@@ -13,6 +13,8 @@
 
 namespace deltafin {
 
+class Coordinator;
+
 class ServeCommand final : public Command {
  public:
   explicit ServeCommand(CLI::App& app);
