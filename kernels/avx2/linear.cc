@@ -45,19 +45,27 @@ class Int8Tile {
     words[3] = 0;
   }
 
-  template <int kTokens>
-  static void Run(const uint32_t* tile, const int32_t* x, float* acc) {
-    constexpr int kOctets = kTokens >= 2 ? 1 : 2;
-#pragma GCC unroll 1
-    for (int r = 0; r < kTileRows; r += 8 * kOctets) {
-      AddRows<kTokens, kOctets>(tile + r, x, acc + r);
+  static constexpr int NumPasses(int tokens) { return 4 / NumOctets(tokens); }
+
+  template <int kTokens, bool kPrefetch>
+  static void Run(const uint32_t* tile, const int32_t* x, TileAhead ahead,
+                  float* acc) {
+    constexpr int kOctets = NumOctets(kTokens);
+    for (int pass = 0; pass < NumPasses(kTokens); ++pass) {
+      const int r = pass * 8 * kOctets;
+      AddRows<kTokens, kOctets, kPrefetch>(tile + r, x, ahead.Pass(pass),
+                                           acc + r);
     }
   }
 
  private:
-  template <int kTokens, int kOctets>
+  // Octets of rows in one pass.
+  static constexpr int NumOctets(int tokens) { return tokens == 1 ? 4 : 1; }
+
+  template <int kTokens, int kOctets, bool kPrefetch>
   [[gnu::always_inline]] static void AddRows(const uint32_t* tile,
-                                             const int32_t* x, float* acc) {
+                                             const int32_t* x, TileAhead ahead,
+                                             float* acc) {
     __m256i low[kTokens][kOctets], high[kTokens][kOctets];
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) {
@@ -68,7 +76,8 @@ class Int8Tile {
     }
 #pragma GCC unroll 1
     for (int quad = 0; quad < 32; ++quad) {
-#pragma GCC unroll 2
+      if constexpr (kPrefetch) ahead.Prefetch<32>(quad);
+#pragma GCC unroll 4
       for (int o = 0; o < kOctets; ++o) {
         const __m256i w = Simd::LoadDwords(tile + quad * kTileRows + 8 * o);
         const __m256i even = _mm256_and_si256(w, _mm256_set1_epi16(255));

@@ -13,13 +13,17 @@ class Int8Tile : public ByteLimbs {
  public:
   static constexpr int kMaxTokens = 2;
 
-  template <int kTokens>
-  static void Run(const uint32_t* tile, const int32_t* x, float* acc) {
+  static constexpr int NumPasses(int /*tokens*/) { return 1; }
+
+  template <int kTokens, bool kPrefetch>
+  static void Run(const uint32_t* tile, const int32_t* x, TileAhead ahead,
+                  float* acc) {
     __m512i sums[kTokens][kHalves][3];
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) Start(x + t * kTokenWords, sums[t]);
 #pragma GCC unroll 4
     for (int quad = 0; quad < 32; ++quad) {
+      if constexpr (kPrefetch) ahead.Prefetch<32>(quad);
       const __m512i w[kHalves] = {_mm512_loadu_si512(tile + quad * 32),
                                   _mm512_loadu_si512(tile + quad * 32 + 16)};
 #pragma GCC unroll 4

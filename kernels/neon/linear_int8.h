@@ -8,6 +8,7 @@
 #include "kernels/linear_layout.h"
 #include "kernels/neon/simd.h"
 #include "kernels/vector/byte_limbs.h"
+#include "kernels/vector/tile_prefetch.h"
 
 namespace deltafin {
 namespace {
@@ -19,22 +20,31 @@ class Int8Tile : public ByteLimbs {
  public:
   static constexpr int kMaxTokens = 4;
 
-  template <int kTokens>
-  static void Run(const uint32_t* tile, const int32_t* x, float* acc) {
+  static constexpr int NumPasses(int tokens) {
+    return kTileRows / (4 * Bytes::NumVectors(tokens));
+  }
+
+  template <int kTokens, bool kPrefetch>
+  static void Run(const uint32_t* tile, const int32_t* x, TileAhead ahead,
+                  float* acc) {
     constexpr int kVectors = Bytes::NumVectors(kTokens);
-    for (int r = 0; r < kTileRows; r += 4 * kVectors) {
-      AddRows<kTokens, kVectors>(tile + r, x, acc + r);
+    for (int pass = 0; pass < NumPasses(kTokens); ++pass) {
+      const int r = pass * 4 * kVectors;
+      AddRows<kTokens, kVectors, kPrefetch>(tile + r, x, ahead.Pass(pass),
+                                            acc + r);
     }
   }
 
  private:
   using Sum = typename Bytes::Sum;
 
-  template <int kTokens, int kVectors>
+  template <int kTokens, int kVectors, bool kPrefetch>
   [[gnu::always_inline]] static void AddRows(const uint32_t* tile,
-                                             const int32_t* x, float* acc) {
+                                             const int32_t* x, TileAhead ahead,
+                                             float* acc) {
     Sum sums[kTokens][kVectors][3] = {};
     for (int quad = 0; quad < 32; ++quad) {
+      if constexpr (kPrefetch) ahead.Prefetch<32>(quad);
       int8x16_t w[kVectors];
 #pragma GCC unroll 4
       for (int m = 0; m < kVectors; ++m) {

@@ -9,6 +9,7 @@
 
 #include "kernels/linear_layout.h"
 #include "kernels/vector/span_loop.h"
+#include "kernels/vector/tile_prefetch.h"
 
 namespace deltafin {
 namespace {
@@ -16,6 +17,8 @@ namespace {
 // Column 2 * pair + kOdd of V::kLanes rows from row r of a tile.
 template <class V>
 struct Bf16Columns {
+  static constexpr int kPairDwords = kTileRows;
+
   template <int kOdd>
   [[gnu::always_inline]] static typename V::Floats Load(const uint32_t* tile,
                                                         int pair, int r) {
@@ -26,6 +29,8 @@ struct Bf16Columns {
 
 template <class V>
 struct F32Columns {
+  static constexpr int kPairDwords = 2 * kTileRows;
+
   template <int kOdd>
   [[gnu::always_inline]] static typename V::Floats Load(const uint32_t* tile,
                                                         int pair, int r) {
@@ -41,27 +46,36 @@ class FloatTile {
   // Words of one token's prepared chunk: the 64 activations.
   static constexpr int kTokenWords = kColumns;
 
+  // Passes over the tile that Run makes.
+  static constexpr int NumPasses(int tokens) {
+    return kTileRows / (NumVectors(tokens) * V::kLanes);
+  }
+
   // acc[t * 32 + r] += the chunk's chain. x: [kTokens][kTokenWords].
-  template <int kTokens>
-  static void Run(const uint32_t* tile, const int32_t* x, float* acc) {
+  template <int kTokens, bool kPrefetch>
+  static void Run(const uint32_t* tile, const int32_t* x, TileAhead ahead,
+                  float* acc) {
     constexpr int kVectors = NumVectors(kTokens);
     const auto* activations = reinterpret_cast<const float*>(x);
-    for (int r = 0; r < kTileRows; r += kVectors * V::kLanes) {
-      AddRows<kTokens, kVectors>(tile, activations, r, acc);
+    for (int pass = 0; pass < NumPasses(kTokens); ++pass) {
+      const int r = pass * kVectors * V::kLanes;
+      AddRows<kTokens, kVectors, kPrefetch>(tile, activations, r,
+                                            ahead.Pass(pass), acc);
     }
   }
 
  private:
   using Floats = typename V::Floats;
 
+  // One token takes all the rows it can, more tokens share the registers.
   static constexpr int NumVectors(int tokens) {
     return tokens == 1 ? V::kSoloVectors : V::kTileVectors;
   }
 
-  template <int kTokens, int kVectors>
+  template <int kTokens, int kVectors, bool kPrefetch>
   [[gnu::always_inline]] static void AddRows(const uint32_t* tile,
                                              const float* x, int r,
-                                             float* acc) {
+                                             TileAhead ahead, float* acc) {
     Floats sums[kTokens][kVectors];
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
@@ -70,6 +84,9 @@ class FloatTile {
     }
 #pragma GCC unroll 2
     for (int pair = 0; pair < kColumns / 2; ++pair) {
+      if constexpr (kPrefetch) {
+        ahead.template Prefetch<Columns::kPairDwords>(pair);
+      }
       AddColumn<kTokens, kVectors, 0>(tile, x, pair, r, sums);
       AddColumn<kTokens, kVectors, 1>(tile, x, pair, r, sums);
     }

@@ -11,6 +11,7 @@
 #include "kernels/vector/float_tile.h"
 #include "kernels/vector/linear_prepare.h"
 #include "kernels/vector/span_loop.h"
+#include "kernels/vector/tile_prefetch.h"
 
 namespace deltafin {
 namespace {
@@ -19,19 +20,19 @@ namespace {
 constexpr int kPanelTokens = 32;
 
 using TileFunction = void (*)(const uint32_t* tile, const int32_t* x,
-                              float* acc);
+                              TileAhead ahead, float* acc);
 
-// Tile kernels for 1 .. kCount tokens.
+// Tile kernels for 1 .. kMaxTokens tokens, [0] without and [1] with prefetch.
 template <class Tile, int kMaxTokens>
 struct TileFunctions {
-  static constexpr int kMax = kMaxTokens;
-  TileFunction of[kMaxTokens + 1] = {};
+  TileFunction of[2][kMaxTokens + 1] = {};
   constexpr TileFunctions() { Fill<kMaxTokens>(); }
 
  private:
   template <int kTokens>
   constexpr void Fill() {
-    of[kTokens] = Tile::template Run<kTokens>;
+    of[0][kTokens] = Tile::template Run<kTokens, false>;
+    of[1][kTokens] = Tile::template Run<kTokens, true>;
     if constexpr (kTokens > 1) Fill<kTokens - 1>();
   }
 };
@@ -41,14 +42,16 @@ struct TileFunctions {
 struct TokenGroups {
   int num_groups = 0;
   int begin[kPanelTokens + 1] = {};
+  int num_passes = 0;  // over a tile, of all groups
 };
 
-[[gnu::always_inline]] inline TokenGroups CutTokens(int num_tokens,
-                                                    int max_group) {
+template <class Tile, int kMaxTokens>
+TokenGroups CutTokens(int num_tokens) {
   TokenGroups groups;
-  groups.num_groups = (num_tokens + max_group - 1) / max_group;
-  for (int g = 0; g <= groups.num_groups; ++g) {
-    groups.begin[g] = num_tokens * g / groups.num_groups;
+  groups.num_groups = (num_tokens + kMaxTokens - 1) / kMaxTokens;
+  for (int g = 0; g < groups.num_groups; ++g) {
+    groups.begin[g + 1] = num_tokens * (g + 1) / groups.num_groups;
+    groups.num_passes += Tile::NumPasses(groups.begin[g + 1] - groups.begin[g]);
   }
   return groups;
 }
@@ -69,20 +72,13 @@ class BlockWalk {
     const size_t tile_dwords = TileDwords(format);
     const size_t tile_sums = static_cast<size_t>(panel.num_tokens) * kTileRows;
     std::memset(acc, 0, num_tiles * tile_sums * sizeof(float));
-    if (panel.num_tokens == 1) {
-      for (int c = 0; c < num_chunks; ++c) {
-        const int32_t* x = panel.prepared + c * panel.chunk_words;
-        for (int i = 0; i < num_tiles; ++i, block += tile_dwords) {
-          Tile::template Run<1>(block, x, acc + i * kTileRows);
-        }
-      }
-      return;
-    }
-    const TokenGroups groups = CutTokens(panel.num_tokens, kMaxTokens);
+    const TokenGroups groups = CutTokens<Tile, kMaxTokens>(panel.num_tokens);
+    const bool prefetch = PrefetchPays();
     for (int c = 0; c < num_chunks; ++c) {
       const int32_t* x = panel.prepared + c * panel.chunk_words;
       for (int i = 0; i < num_tiles; ++i, block += tile_dwords) {
-        MultiplyTile(block, x, groups, acc + i * tile_sums);
+        MultiplyTile(block, x, groups, prefetch, tile_dwords,
+                     acc + i * tile_sums);
       }
     }
   }
@@ -91,12 +87,17 @@ class BlockWalk {
   static constexpr TileFunctions<Tile, kMaxTokens> kTiles{};
 
   static void MultiplyTile(const uint32_t* tile, const int32_t* x,
-                           const TokenGroups& groups, float* acc) {
+                           const TokenGroups& groups, bool prefetch,
+                           size_t tile_dwords, float* acc) {
+    int pass = 0;
     for (int g = 0; g < groups.num_groups; ++g) {
       const int begin = groups.begin[g];
-      kTiles.of[groups.begin[g + 1] - begin](
+      const int tokens = groups.begin[g + 1] - begin;
+      kTiles.of[prefetch][tokens](
           tile, x + static_cast<size_t>(begin) * Tile::kTokenWords,
+          AheadOf(tile, tile_dwords, groups.num_passes, pass),
           acc + begin * kTileRows);
+      pass += Tile::NumPasses(tokens);
     }
   }
 };
