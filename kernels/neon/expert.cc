@@ -13,13 +13,13 @@ template <int B>
 struct ShortSums {
   int16x8_t limb[B][kLimbs][2];
 
-  void Start() {
+  [[gnu::always_inline]] void Start() {
     for (auto& token : limb) {
       for (auto& half : token) half[0] = half[1] = vdupq_n_s16(0);
     }
   }
 
-  void Add(int8x16_t codes, const int32_t* limbs) {
+  [[gnu::always_inline]] void Add(int8x16_t codes, const int32_t* limbs) {
     for (int b = 0; b < B; ++b) {
       for (int l = 0; l < kLimbs; ++l) {
         const int8x16_t x = neon::LimbWord(limbs + b * kLimbs + l);
@@ -30,7 +30,7 @@ struct ShortSums {
     }
   }
 
-  int32x4_t Combined(int b) const {
+  [[gnu::always_inline]] int32x4_t Combined(int b) const {
     int32x4_t sum = vdupq_n_s32(0);
     for (int l = kLimbs - 1; l >= 0; --l) {
       const int16x8_t* a = limb[b][l];
@@ -41,15 +41,14 @@ struct ShortSums {
   }
 };
 
+// A class of this file, so that the walk over it is one, too.
+struct Tile : neon::TileOfFourRows<ShortSums> {};
+
 }  // namespace
 
 constinit const ExpertOperations kNeonExpertOperations = {
-    kGroupWords,
-    neon::Quantize,
-    TileWalk<neon::TileOfFourRows<ShortSums>, 0>::MultiplyBlock,
-    neon::AllFinite,
-    neon::AddFixed,
-    &kNeonElementwiseKernel,
+    kGroupWords,     neon::Quantize, TileWalk<Tile, 0>::MultiplyBlock,
+    neon::AllFinite, neon::AddFixed, &kNeonElementwiseKernel,
 };
 
 }  // namespace deltafin

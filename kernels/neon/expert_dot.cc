@@ -12,13 +12,13 @@ template <int B>
 struct DotSums {
   int32x4_t limb[B][kLimbs];
 
-  void Start() {
+  [[gnu::always_inline]] void Start() {
     for (auto& token : limb) {
       for (auto& sum : token) sum = vdupq_n_s32(0);
     }
   }
 
-  void Add(int8x16_t codes, const int32_t* limbs) {
+  [[gnu::always_inline]] void Add(int8x16_t codes, const int32_t* limbs) {
     for (int b = 0; b < B; ++b) {
       for (int l = 0; l < kLimbs; ++l) {
         limb[b][l] = vdotq_s32(limb[b][l], codes,
@@ -27,22 +27,21 @@ struct DotSums {
     }
   }
 
-  int32x4_t Combined(int b) const {
+  [[gnu::always_inline]] int32x4_t Combined(int b) const {
     const int32x4_t* a = limb[b];
     return vaddq_s32(vaddq_s32(a[0], vshlq_n_s32(a[1], 8)),
                      vshlq_n_s32(a[2], 16));
   }
 };
 
+// A class of this file, so that the walk over it is one, too.
+struct Tile : neon::TileOfFourRows<DotSums> {};
+
 }  // namespace
 
 constinit const ExpertOperations kNeonDotExpertOperations = {
-    kGroupWords,
-    neon::Quantize,
-    TileWalk<neon::TileOfFourRows<DotSums>, 0>::MultiplyBlock,
-    neon::AllFinite,
-    neon::AddFixed,
-    &kNeonElementwiseKernel,
+    kGroupWords,     neon::Quantize, TileWalk<Tile, 0>::MultiplyBlock,
+    neon::AllFinite, neon::AddFixed, &kNeonElementwiseKernel,
 };
 
 }  // namespace deltafin

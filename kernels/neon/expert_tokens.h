@@ -155,7 +155,8 @@ static inline void AddResult(int32x4_t sum, const uint8_t* scales,
 template <template <int> class Sums>
 struct TileOfFourRows {
   template <int B, int G>
-  static void Add(const uint8_t* tile, const int32_t* group, float* y) {
+  [[gnu::always_inline]] static void Add(const uint8_t* tile,
+                                         const int32_t* group, float* y) {
     for (int g = 0; g < G; ++g, group += kGroupWords * B) {
       const uint8_t* scales = tile + g * kTileRows;
       const uint8_t* octets =
@@ -168,8 +169,9 @@ struct TileOfFourRows {
 
  private:
   template <int B>
-  static void AddRows(const uint8_t* scales, const uint8_t* octet,
-                      const int32_t* group, float* y) {
+  [[gnu::always_inline]] static void AddRows(const uint8_t* scales,
+                                             const uint8_t* octet,
+                                             const int32_t* group, float* y) {
     Sums<B> sums;
     sums.Start();
     const int32_t* limbs = group + kHeadWords * B;
