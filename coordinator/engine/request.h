@@ -14,6 +14,9 @@
 
 namespace deltafin {
 
+// Names a request from Submit on; never reused.
+using RequestId = uint64_t;
+
 // docs/numerics.md section 11. Defaults are greedy and change nothing.
 struct SamplingOptions {
   float temperature = 0;  // 0: greedy

@@ -47,8 +47,6 @@ struct SchedulerStats {
   ForwardStats forward;
 };
 
-using RequestId = uint64_t;
-
 class Scheduler {
  public:
   // `forward` must outlive the scheduler and is used by its engine thread alone

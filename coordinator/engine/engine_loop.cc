@@ -1,0 +1,198 @@
+#include "coordinator/engine/engine_loop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/kernel_registry.h"
+
+namespace deltafin {
+namespace {
+
+// Logits of one step of a request that wants all rows: 102 rows of K3's
+// vocabulary.
+constexpr int64_t kAllLogitsBytes = 64 << 20;
+
+StepBounds BoundsOfStep(const SchedulerOptions& options,
+                        const ModelSpec& spec) {
+  const int64_t rows =
+      kAllLogitsBytes / (int64_t{spec.vocab_size} * int64_t{sizeof(float)});
+  return {options.prefill_chunk, static_cast<int>(std::max<int64_t>(rows, 1))};
+}
+
+// An error that one sequence alone may have caused, so that its companions can
+// succeed without it. The others tell of the cluster.
+bool MayBlameOneSequence(const absl::Status& status) {
+  return status.code() != absl::StatusCode::kUnavailable &&
+         status.code() != absl::StatusCode::kDeadlineExceeded &&
+         status.code() != absl::StatusCode::kCancelled;
+}
+
+size_t NumRows(const SequenceSlice& slice) {
+  if (slice.logits == LogitsRows::kAll) return slice.ids.size();
+  return slice.logits == LogitsRows::kLast ? 1 : 0;
+}
+
+}  // namespace
+
+int64_t StateBytes(const SpineDescription& spine, const LiveRequest& request) {
+  return spine.sequence_fixed_bytes +
+         spine.sequence_token_bytes * request.max_state_tokens();
+}
+
+EngineLoop::EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
+                       RequestQueue& queue)
+    : options_(options),
+      step_bounds_(BoundsOfStep(options, forward.spine().spec())),
+      description_(forward.spine().description()),
+      forward_(forward),
+      queue_(queue) {}
+
+void EngineLoop::Run() {
+  SetContractFloatingPointMode();
+  while (queue_.WaitForWork(!live_.empty())) {
+    EndUnwanted();
+    DropFinished();
+    Admit();
+    RunStep();
+    DropFinished();
+  }
+}
+
+void EngineLoop::EndAll() {
+  while (queue_.Front() != nullptr) live_.push_back(queue_.Pop());
+  for (AcceptedRequest& accepted : live_) {
+    Finish(accepted.request.get(),
+           absl::CancelledError("the engine is shut down"));
+  }
+  DropFinished();
+}
+
+SchedulerStats EngineLoop::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+// Finishes what was cancelled or ran out of time, waiting or live.
+void EngineLoop::EndUnwanted() {
+  for (AcceptedRequest& accepted : queue_.RemoveEnded()) {
+    Finish(accepted.request.get(), accepted.request->EndedFromOutside());
+    queue_.Forget(accepted.id);
+  }
+  for (AcceptedRequest& accepted : live_) {
+    const absl::Status ended = accepted.request->EndedFromOutside();
+    if (!ended.ok()) Finish(accepted.request.get(), ended);
+  }
+}
+
+void EngineLoop::Admit() {
+  while (std::ssize(live_) < options_.max_sequences) {
+    LiveRequest* request = queue_.Front();
+    if (request == nullptr || !Fits(*request)) return;
+    auto state = forward_.spine().NewSequence(request->max_state_tokens());
+    if (absl::IsResourceExhausted(state.status()) && !live_.empty()) return;
+    live_.push_back(queue_.Pop());
+    if (state.ok()) {
+      request->SetState(*std::move(state));
+    } else {
+      Finish(request, state.status());
+      DropFinished();
+    }
+  }
+}
+
+bool EngineLoop::Fits(const LiveRequest& request) const {
+  if (options_.sequence_bytes == 0) return true;
+  int64_t bytes = StateBytes(description_, request);
+  for (const AcceptedRequest& accepted : live_) {
+    bytes += StateBytes(description_, *accepted.request);
+  }
+  return bytes <= options_.sequence_bytes;
+}
+
+void EngineLoop::RunStep() {
+  std::vector<LiveRequest*> requests;
+  for (AcceptedRequest& accepted : live_) {
+    requests.push_back(accepted.request.get());
+  }
+  const StepBatch batch = FormStepBatch(requests, step_bounds_);
+  if (batch.requests.empty()) return;
+  const auto rows =
+      forward_.Step(batch.slices, [&] { return StepIsUnwanted(batch); });
+  CountStep(batch);
+  if (rows.ok()) {
+    TakeRows(batch, *rows);
+  } else {
+    TakeFailure(batch, rows.status());
+  }
+}
+
+// A cancelled request hears of it at once, even where companions keep the step
+// going.
+bool EngineLoop::StepIsUnwanted(const StepBatch& batch) {
+  EndUnwanted();
+  return queue_.closed() ||
+         std::all_of(
+             batch.requests.begin(), batch.requests.end(),
+             [](const LiveRequest* request) { return request->finished(); });
+}
+
+void EngineLoop::TakeRows(const StepBatch& batch, std::span<const float> rows) {
+  const size_t vocab_size = forward_.spine().spec().vocab_size;
+  size_t begin = 0;
+  for (size_t i = 0; i < batch.requests.size(); ++i) {
+    const size_t size = NumRows(batch.slices[i]) * vocab_size;
+    LiveRequest* request = batch.requests[i];
+    if (!request->finished()) {
+      const auto complete =
+          request->Take(batch.slices[i], rows.subspan(begin, size));
+      if (!complete.ok() || *complete) Finish(request, complete.status());
+    }
+    begin += size;
+  }
+}
+
+void EngineLoop::TakeFailure(const StepBatch& batch,
+                             const absl::Status& status) {
+  const bool may_retry =
+      batch.requests.size() > 1 && MayBlameOneSequence(status);
+  for (LiveRequest* request : batch.requests) {
+    if (request->finished()) continue;
+    const absl::Status end =
+        may_retry ? request->Rewind(forward_.spine()) : status;
+    if (!end.ok()) Finish(request, end);
+  }
+}
+
+void EngineLoop::Finish(LiveRequest* request, const absl::Status& status) {
+  if (request->finished()) return;
+  {
+    MutexLock lock(mutex_);
+    ++stats_.requests_finished;
+  }
+  request->Finish(status);
+}
+
+void EngineLoop::DropFinished() {
+  std::erase_if(live_, [&](AcceptedRequest& accepted) {
+    if (!accepted.request->finished()) return false;
+    queue_.Forget(accepted.id);
+    return true;
+  });
+}
+
+void EngineLoop::CountStep(const StepBatch& batch) {
+  const int num_sequences = static_cast<int>(batch.requests.size());
+  MutexLock lock(mutex_);
+  ++stats_.steps;
+  stats_.prefill_tokens += batch.prefill_tokens;
+  stats_.decode_tokens += batch.decode_tokens;
+  stats_.steps_with_two_or_more += num_sequences >= 2 ? 1 : 0;
+  stats_.max_sequences_in_step =
+      std::max(stats_.max_sequences_in_step, num_sequences);
+  stats_.sequences_in_steps += num_sequences;
+  stats_.max_tokens_in_step = std::max(
+      stats_.max_tokens_in_step, batch.prefill_tokens + batch.decode_tokens);
+  stats_.forward = forward_.stats();
+}
+
+}  // namespace deltafin

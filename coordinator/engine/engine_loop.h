@@ -1,0 +1,58 @@
+// coordinator/engine/engine_loop.h
+//
+// What the engine thread does: admits requests from the queue, forms steps,
+// runs them, hands out what they gave. Belongs to the engine thread, but for
+// stats.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "coordinator/engine/request_queue.h"
+#include "coordinator/engine/scheduler.h"
+#include "coordinator/engine/step_batch.h"
+
+namespace deltafin {
+
+// Bytes of state that a request may come to hold.
+int64_t StateBytes(const SpineDescription& spine, const LiveRequest& request);
+
+class EngineLoop {
+ public:
+  // `forward` and `queue` must outlive this.
+  EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
+             RequestQueue& queue);
+
+  // Works until the queue is closed. Leaves requests behind for EndAll.
+  void Run();
+  // Ends every request that is left with CANCELLED. After Run, any thread.
+  void EndAll();
+
+  // Thread-safe.
+  SchedulerStats stats() const;
+
+ private:
+  void EndUnwanted();
+  void Admit();
+  bool Fits(const LiveRequest& request) const;
+  void RunStep();
+  bool StepIsUnwanted(const StepBatch& batch);
+  void TakeRows(const StepBatch& batch, std::span<const float> rows);
+  void TakeFailure(const StepBatch& batch, const absl::Status& status);
+  void Finish(LiveRequest* request, const absl::Status& status);
+  void DropFinished();
+  void CountStep(const StepBatch& batch);
+
+  const SchedulerOptions options_;
+  const StepBounds step_bounds_;
+  const SpineDescription description_;
+  ForwardPass& forward_;
+  RequestQueue& queue_;
+  std::vector<AcceptedRequest> live_;  // with state, in order of arrival
+  mutable Mutex mutex_;
+  SchedulerStats stats_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace deltafin

@@ -1,0 +1,108 @@
+// coordinator/engine/expert_client.h
+//
+// The coordinator's end of the expert streams: one long-lived stream to each
+// node, and one wait over all of them. Whoever calls Next moves the bytes, so a
+// round trip costs no thread switch here. Thread-compatible: one thread at a
+// time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "proto/expert.pb.h"
+
+namespace grpc {
+class Channel;
+class ChannelArguments;
+}  // namespace grpc
+
+namespace deltafin {
+
+// A node to connect to.
+struct NodeEndpoint {
+  std::string name;  // for messages: "host:port", "in-process"
+  std::shared_ptr<grpc::Channel> channel;
+};
+
+// What channels to expert nodes need: message sizes, windows, quick
+// reconnection. For channels made elsewhere (in-process ones).
+void SetExpertChannelArguments(grpc::ChannelArguments* arguments);
+
+// A channel to host:port. Does not connect yet.
+std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address);
+
+// What this side says of itself in the handshake.
+struct HandshakeIdentity {
+  std::string manifest_digest;  // SHA-256 hex
+  std::string coordinator;      // for the nodes' logs
+};
+
+struct NodeEvent {
+  enum class Kind : uint8_t {
+    kNone,    // the deadline passed
+    kSent,    // the message has left: can_send again
+    kReply,   // reply(node) holds the next reply
+    kClosed,  // the stream is gone; close_status(node) says why
+  };
+  Kind kind = Kind::kNone;
+  int node = 0;
+};
+
+class ExpertClients {
+ public:
+  // Connects nothing yet.
+  ExpertClients(std::vector<NodeEndpoint> nodes, HandshakeIdentity identity);
+  // Cancels the streams and waits until the library has let go of them.
+  ~ExpertClients();
+  ExpertClients(const ExpertClients&) = delete;
+  ExpertClients& operator=(const ExpertClients&) = delete;
+
+  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  const std::string& name(int node) const;
+
+  // Handshake, then the stream. Blocks up to `timeout`. Events of other nodes
+  // meanwhile are dropped. Errors name the node: UNAVAILABLE,
+  // FAILED_PRECONDITION when model, wire or numerics version differ (both
+  // values), DEADLINE_EXCEEDED. REQUIRES: !connected(node).
+  absl::Status Connect(int node, absl::Duration timeout);
+  bool connected(int node) const;
+  // What the node said of itself when it was last connected.
+  const v1::HandshakeReply& info(int node) const;
+
+  // Connected, and the message before has left.
+  bool can_send(int node) const;
+  // Hands one message to the stream; it may be changed at once. Never blocks.
+  // REQUIRES: can_send(node).
+  void Send(int node, const v1::NodeRequest& message);
+
+  // The next event of any node, until `deadline`; a deadline that has passed
+  // takes what is there.
+  NodeEvent Next(absl::Time deadline);
+  // Valid until the next call of Next, Connect or Close.
+  const v1::LayerReply& reply(int node) const;
+  // Names the node.
+  const absl::Status& close_status(int node) const;
+
+  // Ends the node's stream now. Events of other nodes meanwhile are dropped.
+  void Close(int node);
+
+ private:
+  struct Node;
+  struct Queue;
+
+  absl::Status Handshake(Node* node, absl::Time deadline);
+  void StartRead(Node* node);
+  void BeginFinish(Node* node);
+  NodeEvent Complete(void* tag, bool ok);
+
+  const HandshakeIdentity identity_;
+  std::unique_ptr<Queue> queue_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  Node* replied_ = nullptr;  // its reply was handed out, no read is under way
+};
+
+}  // namespace deltafin

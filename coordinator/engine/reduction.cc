@@ -1,0 +1,196 @@
+#include "coordinator/engine/reduction.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+
+#include "common/base/status_macros.h"
+#include "kernels/fixed_point.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+// The largest magnitude of one fixed-point term (docs/numerics.md section 8).
+constexpr int64_t kLargestTerm = (int64_t{1} << 55) - (int64_t{1} << 7);
+
+// A reply's counters stay below this: a terabyte read, twelve days at work.
+constexpr uint64_t kLargestCounter = uint64_t{1} << 40;
+
+bool CountersArePlausible(const v1::LayerReply& reply) {
+  const v1::LayerTimings& timings = reply.timings();
+  return std::max({reply.bytes_read(), timings.queue_us(), timings.read_us(),
+                   timings.compute_us()}) < kLargestCounter;
+}
+
+// Slices asked for in a row: its sums are at most this many terms.
+int64_t NumTerms(const v1::LayerRequest& request, int row) {
+  const uint32_t begin = row == 0 ? 0 : request.assignment_end(row - 1);
+  int64_t terms = 0;
+  for (uint32_t i = begin; i < request.assignment_end(row); ++i) {
+    terms += request.num_slices(static_cast<int>(i));
+  }
+  return terms;
+}
+
+bool WithinTerms(const int64_t* sums, int n, int64_t num_terms) {
+  const int64_t bound = num_terms * kLargestTerm;
+  bool within = true;
+  for (int i = 0; i < n; ++i) {
+    within &= sums[i] <= bound && sums[i] >= -bound;
+  }
+  return within;
+}
+
+bool Contains(const PlannedPart& part, uint32_t expert) {
+  const auto& experts = part.request.expert();
+  return std::find(experts.begin(), experts.end(), expert) != experts.end();
+}
+
+absl::Status NotAnAnswer(std::string_view why) {
+  return absl::DataLossError(fmt::format("reply is not an answer: {}", why));
+}
+
+}  // namespace
+
+Reduction::Reduction(const DispatchPlan& plan, const ElementwiseKernel& kernel,
+                     int latent_size)
+    : plan_(plan),
+      kernel_(kernel),
+      latent_size_(latent_size),
+      nodes_(plan.num_nodes()) {}
+
+void Reduction::Begin() {
+  num_open_ = 0;
+  error_.reset();
+  for (int node = 0; node < plan_.num_nodes(); ++node) {
+    const size_t num_parts = plan_.parts(node).size();
+    nodes_[node].answered.assign(num_parts, false);
+    nodes_[node].num_open = static_cast<int>(num_parts);
+    num_open_ += static_cast<int>(num_parts);
+  }
+  totals_.assign(size_t(plan_.num_tokens()) * latent_size_, 0);
+}
+
+absl::StatusOr<ReplyUse> Reduction::Add(int node, const v1::LayerReply& reply) {
+  ASSIGN_OR_RETURN(const bool open, IsOpen(node, reply));
+  if (!open) return ReplyUse::kDropped;
+  const PlannedPart& part = plan_.parts(node)[reply.part()];
+  if (reply.status_code() != 0) {
+    RETURN_IF_ERROR(TakeError(node, part, reply));
+  } else {
+    RETURN_IF_ERROR(CheckRows(part, reply));
+    RETURN_IF_ERROR(AddRows(part, reply));
+  }
+  nodes_[node].answered[reply.part()] = true;
+  --nodes_[node].num_open;
+  --num_open_;
+  return ReplyUse::kCounted;
+}
+
+const PlannedPart& Reduction::first_open_part(int node) const {
+  const auto& answered = nodes_[node].answered;
+  const auto open = std::find(answered.begin(), answered.end(), false);
+  return plan_.parts(node)[open - answered.begin()];
+}
+
+absl::Status Reduction::status() const {
+  if (!error_) return absl::OkStatus();
+  return absl::OutOfRangeError(error_->message);
+}
+
+// False for a reply to drop.
+absl::StatusOr<bool> Reduction::IsOpen(int node,
+                                       const v1::LayerReply& reply) const {
+  const LayerId& asked = plan_.id();
+  const auto asked_at =
+      std::tuple(asked.epoch, asked.step, uint64_t(asked.layer));
+  const auto replied_at =
+      std::tuple(reply.epoch(), reply.step(), uint64_t{reply.layer()});
+  if (replied_at < asked_at) return false;
+  if (replied_at > asked_at) {
+    return NotAnAnswer(fmt::format(
+        "it is for epoch {} step {} layer {}, which was not asked yet",
+        reply.epoch(), reply.step(), reply.layer()));
+  }
+  const auto& answered = nodes_[node].answered;
+  if (reply.part() >= answered.size()) {
+    return NotAnAnswer(
+        fmt::format("part {} of {} parts", reply.part(), answered.size()));
+  }
+  return !answered[reply.part()];
+}
+
+absl::Status Reduction::CheckRows(const PlannedPart& part,
+                                  const v1::LayerReply& reply) const {
+  const size_t num_rows = part.rows.size();
+  if (static_cast<size_t>(reply.token_size()) != num_rows) {
+    return NotAnAnswer(
+        fmt::format("{} rows where {} had work", reply.token_size(), num_rows));
+  }
+  for (int row = 0; row < reply.token_size(); ++row) {
+    if (reply.token(row) != static_cast<uint32_t>(row)) {
+      return NotAnAnswer(fmt::format("row {} stands where row {} was expected",
+                                     reply.token(row), row));
+    }
+  }
+  const size_t bytes = num_rows * latent_size_ * sizeof(int64_t);
+  if (reply.sums().size() != bytes) {
+    return NotAnAnswer(fmt::format("sums of {} bytes, expected {}",
+                                   reply.sums().size(), bytes));
+  }
+  if (reply.slices_computed() != part.num_slices) {
+    return NotAnAnswer(fmt::format("{} slices computed, {} asked",
+                                   reply.slices_computed(), part.num_slices));
+  }
+  if (!CountersArePlausible(reply)) {
+    return NotAnAnswer("a counter of bytes or microseconds is out of range");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reduction::AddRows(const PlannedPart& part,
+                                const v1::LayerReply& reply) {
+  const auto* sums = reinterpret_cast<const int64_t*>(reply.sums().data());
+  const int num_rows = static_cast<int>(part.rows.size());
+  for (int row = 0; row < num_rows; ++row) {
+    const int64_t num_terms = NumTerms(part.request, row);
+    if (!WithinTerms(sums + size_t(row) * latent_size_, latent_size_,
+                     num_terms)) {
+      return NotAnAnswer(fmt::format(
+          "row {} holds a sum that {} terms cannot reach", row, num_terms));
+    }
+  }
+  for (int row = 0; row < num_rows; ++row) {
+    kernel_.add_fixed(sums + size_t(row) * latent_size_, latent_size_,
+                      &totals_[size_t(part.rows[row]) * latent_size_]);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Reduction::TakeError(int node, const PlannedPart& part,
+                                  const v1::LayerReply& reply) {
+  if (reply.status_code() >
+      static_cast<uint32_t>(absl::StatusCode::kUnauthenticated)) {
+    return NotAnAnswer(fmt::format("status code {}", reply.status_code()));
+  }
+  const auto code = static_cast<absl::StatusCode>(reply.status_code());
+  if (code != absl::StatusCode::kOutOfRange) {
+    return absl::Status(code, reply.status_message());
+  }
+  if (reply.error_token() >= part.rows.size() ||
+      !Contains(part, reply.error_expert())) {
+    return NotAnAnswer(fmt::format("an error at row {} expert {}, not asked",
+                                   reply.error_token(), reply.error_expert()));
+  }
+  const ModelError found = {static_cast<int32_t>(reply.error_expert()),
+                            part.rows[reply.error_token()], node,
+                            reply.status_message()};
+  if (!error_ || std::tie(found.expert, found.token, found.node) <
+                     std::tie(error_->expert, error_->token, error_->node)) {
+    error_ = found;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace deltafin

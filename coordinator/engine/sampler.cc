@@ -1,0 +1,235 @@
+#include "coordinator/engine/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string_view>
+
+#include "common/base/status_macros.h"
+#include "coordinator/engine/philox.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+// A larger 1 / temperature than 10^4 could only overflow logits.
+constexpr float kMinTemperature = 1e-4f;
+constexpr float kMaxTemperature = 100;
+constexpr float kMaxAdditivePenalty = 2;
+constexpr float kMaxRepetitionPenalty = 100;
+constexpr float kMaxLogitBias = 100;
+
+absl::Status OutsideRange(std::string_view option, double value,
+                          std::string_view range) {
+  return absl::InvalidArgumentError(fmt::format(
+      "sampling option {} is {}; it must be {}", option, value, range));
+}
+
+bool Within(float value, float low, float high) {
+  return value >= low && value <= high;  // false for NaN
+}
+
+absl::Status ValidatePenalties(const SamplingOptions& options) {
+  if (!Within(options.presence_penalty, -kMaxAdditivePenalty,
+              kMaxAdditivePenalty)) {
+    return OutsideRange("presence_penalty", options.presence_penalty,
+                        "in [-2, 2]");
+  }
+  if (!Within(options.frequency_penalty, -kMaxAdditivePenalty,
+              kMaxAdditivePenalty)) {
+    return OutsideRange("frequency_penalty", options.frequency_penalty,
+                        "in [-2, 2]");
+  }
+  if (!Within(options.repetition_penalty, 1 / kMaxRepetitionPenalty,
+              kMaxRepetitionPenalty)) {
+    return OutsideRange("repetition_penalty", options.repetition_penalty,
+                        "in [0.01, 100]");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateLogitBias(const SamplingOptions& options, int vocab_size) {
+  for (const auto& [id, bias] : options.logit_bias) {
+    if (id < 0 || id >= vocab_size) {
+      return OutsideRange("logit_bias id", id,
+                          fmt::format("in [0, {})", vocab_size));
+    }
+    if (!Within(bias, -kMaxLogitBias, kMaxLogitBias)) {
+      return OutsideRange("logit_bias", bias, "in [-100, 100]");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Ascending keys are candidates in order: descending logit, then ascending id.
+// The float's bits are mapped to an unsigned integer of the same order; adding
+// zero first makes -0 equal to 0.
+uint64_t CandidateKey(float logit, uint32_t id) {
+  const uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0f);
+  const uint32_t ascending =
+      (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+  return uint64_t{~ascending} << 32 | id;
+}
+
+int32_t CandidateId(uint64_t key) { return static_cast<int32_t>(key); }
+
+int32_t LargestLogit(std::span<const float> logits) {
+  size_t best = 0;
+  for (size_t id = 1; id < logits.size(); ++id) {
+    if (logits[id] > logits[best]) best = id;
+  }
+  return static_cast<int32_t>(best);
+}
+
+absl::Status CheckFinite(std::span<const float> logits, int64_t position) {
+  for (size_t id = 0; id < logits.size(); ++id) {
+    if (!std::isfinite(logits[id])) {
+      return absl::OutOfRangeError(
+          fmt::format("sampler: the logit of token {} for position {} is {}",
+                      id, position, logits[id]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size) {
+  if (options.temperature != 0 &&
+      !Within(options.temperature, kMinTemperature, kMaxTemperature)) {
+    return OutsideRange("temperature", options.temperature,
+                        "0 (greedy) or in [0.0001, 100]");
+  }
+  if (options.top_k < 0) {
+    return OutsideRange("top_k", options.top_k, "0 (off) or positive");
+  }
+  if (!Within(options.top_p, 0, 1) || options.top_p == 0) {
+    return OutsideRange("top_p", options.top_p, "in (0, 1]");
+  }
+  if (!Within(options.min_p, 0, 1)) {
+    return OutsideRange("min_p", options.min_p, "in [0, 1]");
+  }
+  RETURN_IF_ERROR(ValidatePenalties(options));
+  return ValidateLogitBias(options, vocab_size);
+}
+
+Sampler::Sampler(const SamplingOptions& options,
+                 std::span<const int32_t> prompt_ids,
+                 const ElementwiseKernel& kernel)
+    : options_(options), kernel_(kernel) {
+  if (options.repetition_penalty != 1) {
+    seen_ids_.insert(prompt_ids.begin(), prompt_ids.end());
+  }
+}
+
+void Sampler::Accept(int32_t id) {
+  seen_ids_.insert(id);
+  ++output_counts_[id];
+}
+
+absl::StatusOr<int32_t> Sampler::Sample(std::span<const float> logits,
+                                        int64_t position) {
+  if (options_.temperature == 0 && !adjusts_logits()) {
+    RETURN_IF_ERROR(CheckFinite(logits, position));
+    return LargestLogit(logits);
+  }
+  logits_.assign(logits.begin(), logits.end());
+  AdjustLogits();
+  RETURN_IF_ERROR(CheckFinite(logits_, position));
+  if (options_.temperature == 0) return LargestLogit(logits_);
+  return Draw(position);
+}
+
+bool Sampler::adjusts_logits() const {
+  return options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
+         options_.frequency_penalty != 0 || !options_.logit_bias.empty();
+}
+
+void Sampler::AdjustLogits() {
+  if (options_.repetition_penalty != 1) {
+    for (const int32_t id : seen_ids_) {
+      float& z = logits_[id];
+      z = z > 0 ? z / options_.repetition_penalty
+                : z * options_.repetition_penalty;
+    }
+  }
+  for (const auto& [id, count] : output_counts_) {
+    float& z = logits_[id];
+    z = z - options_.frequency_penalty * static_cast<float>(count);
+    z = z - options_.presence_penalty;
+  }
+  for (const auto& [id, bias] : options_.logit_bias) logits_[id] += bias;
+  if (options_.temperature == 0) return;
+  const float inverse = 1.0f / options_.temperature;
+  for (float& z : logits_) z = z * inverse;
+}
+
+absl::StatusOr<int32_t> Sampler::Draw(int64_t position) {
+  SortCandidates();
+  CandidateProbabilities();
+  const size_t kept = NucleusSize();
+  float total = 0;
+  for (size_t i = 0; i < kept; ++i) total += probabilities_[i];
+  const float target = Uniform(position) * total;
+  float sum = 0;
+  for (size_t i = 0; i < kept; ++i) {
+    sum += probabilities_[i];
+    if (sum > target) return CandidateId(candidates_[i]);
+  }
+  return CandidateId(candidates_[kept - 1]);
+}
+
+void Sampler::SortCandidates() {
+  const size_t vocab_size = logits_.size();
+  candidates_.resize(vocab_size);
+  for (size_t id = 0; id < vocab_size; ++id) {
+    candidates_[id] = CandidateKey(logits_[id], static_cast<uint32_t>(id));
+  }
+  const size_t kept = options_.top_k > 0
+                          ? std::min<size_t>(options_.top_k, vocab_size)
+                          : vocab_size;
+  if (kept < vocab_size) {
+    std::nth_element(candidates_.begin(), candidates_.begin() + kept,
+                     candidates_.end());
+    candidates_.resize(kept);
+  }
+  std::sort(candidates_.begin(), candidates_.end());
+}
+
+void Sampler::CandidateProbabilities() {
+  const float largest = logits_[CandidateId(candidates_[0])];
+  probabilities_.resize(candidates_.size());
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    probabilities_[i] = logits_[CandidateId(candidates_[i])] - largest;
+  }
+  kernel_.exp(probabilities_.data(), static_cast<int>(probabilities_.size()),
+              probabilities_.data());
+  float total = 0;
+  for (const float p : probabilities_) total += p;
+  for (float& p : probabilities_) p = p / total;
+}
+
+size_t Sampler::NucleusSize() const {
+  size_t kept = probabilities_.size();
+  if (options_.top_p < 1) {
+    float sum = 0;
+    for (kept = 0; kept < probabilities_.size() && sum < options_.top_p;) {
+      sum += probabilities_[kept++];
+    }
+  }
+  const float least = options_.min_p * probabilities_[0];
+  while (probabilities_[kept - 1] < least) --kept;
+  return kept;
+}
+
+float Sampler::Uniform(int64_t position) const {
+  const uint64_t at = static_cast<uint64_t>(position);
+  const auto words =
+      Philox4x32({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
+                  options_.choice, 0},
+                 {static_cast<uint32_t>(options_.seed),
+                  static_cast<uint32_t>(options_.seed >> 32)});
+  return static_cast<float>(words[0]) * 0x1p-32f;
+}
+
+}  // namespace deltafin

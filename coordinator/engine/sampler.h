@@ -1,0 +1,71 @@
+// coordinator/engine/sampler.h
+//
+// Chooses the next token of one sequence from its logits (docs/numerics.md
+// section 11). The choice depends on logits, options, position and the
+// sequence's own ids alone, never on batch companions. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/engine/request.h"
+#include "kernels/elementwise.h"
+
+namespace deltafin {
+
+// Errors: INVALID_ARGUMENT naming the option, its value and its range.
+absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size);
+
+// Order of operations, each rounded to f32:
+//   1. ids in prompt or output:   z = z > 0 ? z / repetition : z * repetition
+//   2. ids in the output:         z = z - frequency * count, z = z - presence
+//   3. bias:                      z = z + bias, in the order given
+//   4. temperature 0: the largest z, the lower id of equal ones. Otherwise
+//      z = z * (1.0f / temperature)
+//   5. candidates in descending z (equal ones: lower id first): the first
+//      top_k; then p_i = exp(z_i - z_0) / sum
+//   6. top_p: the shortest prefix whose running sum reaches top_p
+//   7. min_p: those with p_i >= min_p * p_0
+//   8. u = f32(first Philox word) * 2^-32, key = seed, counter = (position,
+//      choice); the first candidate whose running sum exceeds u * (sum of all)
+// Sums run in candidate order, plain adds.
+class Sampler {
+ public:
+  // `kernel` must outlive the sampler. REQUIRES: ValidateSampling(options).
+  Sampler(const SamplingOptions& options, std::span<const int32_t> prompt_ids,
+          const ElementwiseKernel& kernel);
+
+  // Chooses the token that will stand at `position` of the sequence. logits:
+  // [V]. Does not count it: see Accept. Errors: OUT_OF_RANGE naming the token
+  // whose adjusted logit is inf or NaN.
+  absl::StatusOr<int32_t> Sample(std::span<const float> logits,
+                                 int64_t position);
+
+  // Counts an output token for the penalties.
+  void Accept(int32_t id);
+
+ private:
+  bool adjusts_logits() const;
+  void AdjustLogits();
+  absl::StatusOr<int32_t> Draw(int64_t position);
+  void SortCandidates();
+  void CandidateProbabilities();
+  size_t NucleusSize() const;
+  float Uniform(int64_t position) const;
+
+  SamplingOptions options_;
+  const ElementwiseKernel& kernel_;
+  absl::flat_hash_set<int32_t> seen_ids_;  // prompt and output
+  absl::flat_hash_map<int32_t, int> output_counts_;
+  // Scratch of one call.
+  std::vector<float> logits_;         // [V] adjusted
+  std::vector<uint64_t> candidates_;  // sort keys, best first
+  std::vector<float> probabilities_;  // of the candidates
+};
+
+}  // namespace deltafin

@@ -1,0 +1,134 @@
+#include "coordinator/engine/scheduler.h"
+
+#include <pthread.h>
+
+#include <thread>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "coordinator/engine/engine_loop.h"
+#include "coordinator/engine/logprobs.h"
+#include "coordinator/engine/request_queue.h"
+#include "coordinator/engine/sampler.h"
+#include "kernels/kernel_registry.h"
+
+namespace deltafin {
+namespace {
+
+absl::Status CheckPrompt(const std::vector<int32_t>& ids, int vocab_size,
+                         int64_t context_tokens) {
+  if (ids.empty()) return absl::InvalidArgumentError("the prompt is empty");
+  if (std::ssize(ids) > context_tokens) {
+    return absl::InvalidArgumentError(
+        fmt::format("the prompt has {} tokens, the context bound is {}",
+                    ids.size(), context_tokens));
+  }
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab_size) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("prompt id {} at position {} is not in [0, {})", ids[i], i,
+                    vocab_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequest(const GenerationRequest& request, int vocab_size,
+                          int64_t context_tokens) {
+  RETURN_IF_ERROR(CheckPrompt(request.prompt_ids, vocab_size, context_tokens));
+  if (request.max_new_tokens < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("max_new_tokens is {}; it must not be negative",
+                    request.max_new_tokens));
+  }
+  if (request.top_logprobs < 0 || request.top_logprobs > kMaxTopLogprobs) {
+    return absl::InvalidArgumentError(
+        fmt::format("top_logprobs is {}; it must be in [0, {}]",
+                    request.top_logprobs, kMaxTopLogprobs));
+  }
+  return ValidateSampling(request.sampling, vocab_size);
+}
+
+absl::Status CheckOptions(const SchedulerOptions& options) {
+  const std::pair<const char*, int64_t> positive[] = {
+      {"prefill_chunk", options.prefill_chunk},
+      {"context_tokens", options.context_tokens},
+      {"max_sequences", options.max_sequences},
+      {"max_queued", options.max_queued}};
+  for (const auto& [name, value] : positive) {
+    if (value < 1) {
+      return absl::InvalidArgumentError(
+          fmt::format("{} is {}; it must be at least 1", name, value));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct Scheduler::Impl {
+  Impl(const SchedulerOptions& scheduler_options, ForwardPass& forward)
+      : options(scheduler_options),
+        spec(forward.spine().spec()),
+        description(forward.spine().description()),
+        kernel(scheduler_options.kernel != nullptr ? *scheduler_options.kernel
+                                                   : BestKernel().elementwise),
+        queue(scheduler_options.max_queued),
+        loop(scheduler_options, forward, queue) {}
+
+  const SchedulerOptions options;
+  const ModelSpec& spec;
+  const SpineDescription description;
+  const ElementwiseKernel& kernel;
+  RequestQueue queue;
+  EngineLoop loop;
+  Mutex mutex;  // Start and Shutdown
+  std::thread engine ABSL_GUARDED_BY(mutex);
+};
+
+Scheduler::Scheduler(const SchedulerOptions& options, ForwardPass& forward)
+    : impl_(std::make_unique<Impl>(options, forward)) {}
+
+Scheduler::~Scheduler() { Shutdown(); }
+
+absl::Status Scheduler::Start() {
+  RETURN_IF_ERROR(CheckOptions(impl_->options));
+  MutexLock lock(impl_->mutex);
+  if (impl_->queue.closed() || impl_->engine.joinable()) {
+    return absl::FailedPreconditionError("the engine was started before");
+  }
+  impl_->engine = std::thread([impl = impl_.get()] { impl->loop.Run(); });
+  pthread_setname_np(impl_->engine.native_handle(), "engine");
+  return absl::OkStatus();
+}
+
+void Scheduler::Shutdown() {
+  impl_->queue.Close();
+  MutexLock lock(impl_->mutex);
+  if (impl_->engine.joinable()) impl_->engine.join();
+  impl_->loop.EndAll();
+}
+
+absl::StatusOr<RequestId> Scheduler::Submit(GenerationRequest request,
+                                            TokenSink* sink) {
+  RETURN_IF_ERROR(CheckRequest(request, impl_->spec.vocab_size,
+                               impl_->options.context_tokens));
+  auto live = std::make_unique<LiveRequest>(
+      std::move(request), sink,
+      SequenceLimits{impl_->options.context_tokens, impl_->spec.eos_token_id},
+      impl_->kernel);
+  const int64_t bytes = StateBytes(impl_->description, *live);
+  if (impl_->options.sequence_bytes > 0 &&
+      bytes > impl_->options.sequence_bytes) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "a sequence of {} tokens needs {} bytes of state, {} are set aside for "
+        "sequences: ask for fewer tokens or give it more memory",
+        live->max_state_tokens(), bytes, impl_->options.sequence_bytes));
+  }
+  return impl_->queue.Push(std::move(live));
+}
+
+void Scheduler::Cancel(RequestId id) { impl_->queue.Cancel(id); }
+
+SchedulerStats Scheduler::stats() const { return impl_->loop.stats(); }
+
+}  // namespace deltafin
