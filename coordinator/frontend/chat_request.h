@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace deltafin {
 
 enum class ChatRole : uint8_t { kSystem, kUser, kAssistant, kTool };
@@ -50,5 +52,8 @@ struct ChatRequest {
   // Whether the rendering ends by opening the assistant's answer.
   bool generation_prompt = true;
 };
+
+// Errors: INVALID_ARGUMENT naming the field and byte that is not UTF-8.
+absl::Status CheckChatText(const ChatRequest& request);
 
 }  // namespace deltafin

@@ -83,6 +83,7 @@ class OutputParser {
   void Close(std::string_view tag);
   void OpenInTools(std::string_view tag);
   void EndCall();
+  static std::string ArgumentsJson(const std::vector<Argument>& arguments);
   void EndMessage();
 
   const ChatTokens tokens_;

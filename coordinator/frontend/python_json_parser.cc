@@ -10,10 +10,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/charconv.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "coordinator/frontend/python_json.h"
 #include "coordinator/frontend/utf8.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -60,8 +60,7 @@ class Parser {
  private:
   absl::Status Malformed(std::string_view what) const {
     return absl::InvalidArgumentError(
-        absl::StrCat("JSON: ", absl::string_view(what.data(), what.size()),
-                     " at byte ", at_));
+        fmt::format("JSON: {} at byte {}", what, at_));
   }
 
   char Peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
@@ -82,7 +81,7 @@ class Parser {
   absl::Status Value(JsonValue& value, int depth) {
     if (depth > kMaxJsonDepth) {
       return absl::OutOfRangeError(
-          absl::StrCat("JSON: nested deeper than ", kMaxJsonDepth));
+          fmt::format("JSON: nested deeper than {}", kMaxJsonDepth));
     }
     switch (Peek()) {
       case '{':
@@ -256,7 +255,7 @@ class Parser {
       if (code_point < 0xDC00 && Take("\\") && Peek() == 'u') low = HexUnit();
       if (!low || *low < 0xDC00 || *low >= 0xE000) {
         return absl::OutOfRangeError(
-            absl::StrCat("JSON: lone surrogate before byte ", after));
+            fmt::format("JSON: lone surrogate before byte {}", after));
       }
       code_point = 0x10000 + ((code_point & 0x3FF) << 10) + (*low & 0x3FF);
     }

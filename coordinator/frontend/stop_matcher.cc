@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "coordinator/frontend/utf8.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -27,15 +27,15 @@ absl::StatusOr<StopMatcher> StopMatcher::Create(
     std::vector<std::string> stops) {
   if (stops.size() > kMaxStopStrings) {
     return absl::InvalidArgumentError(
-        absl::StrCat("stop: ", stops.size(), " strings; at most ",
-                     kMaxStopStrings, " are supported"));
+        fmt::format("stop: {} strings; at most {} are supported", stops.size(),
+                    kMaxStopStrings));
   }
   StopMatcher matcher;
   for (size_t i = 0; i < stops.size(); ++i) {
     if (stops[i].empty() || stops[i].size() > kMaxStopBytes ||
         FirstInvalidUtf8(stops[i])) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "stop[", i, "]: not UTF-8 text of 1 to ", kMaxStopBytes, " bytes"));
+      return absl::InvalidArgumentError(fmt::format(
+          "stop[{}]: not UTF-8 text of 1 to {} bytes", i, kMaxStopBytes));
     }
     std::vector<size_t> failure = Borders(stops[i]);
     matcher.patterns_.push_back({std::move(stops[i]), std::move(failure), 0});

@@ -2,13 +2,13 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 #include "coordinator/frontend/byte_pair_encoder.h"
 #include "coordinator/frontend/detokenizer.h"
 #include "coordinator/frontend/pre_tokenizer.h"
 #include "coordinator/frontend/utf8.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -86,10 +86,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
   auto vocabulary = Vocabulary::Parse(ranks, config);
   if (!vocabulary.ok()) return AddContext(vocabulary.status(), model_dir);
   if (vocabulary->size() != vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        model_dir, "/tiktoken.model: ", vocabulary->base(), " ranks and ",
-        kNumReservedTokens, " reserved tokens are not the vocab_size ",
-        vocab_size, " of config.json"));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}/tiktoken.model: {} ranks and {} reserved tokens are not the "
+        "vocab_size {} of config.json",
+        model_dir, vocabulary->base(), kNumReservedTokens, vocab_size));
   }
   return std::make_unique<Tokenizer>(*std::move(vocabulary));
 }
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view utf8,
                                                        SegmentKind kind) const {
   if (const auto at = FirstInvalidUtf8(utf8)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("text is not UTF-8 at byte ", *at));
+        fmt::format("text is not UTF-8 at byte {}", *at));
   }
   std::vector<int32_t> ids;
   while (!utf8.empty()) {
@@ -127,8 +127,8 @@ absl::StatusOr<std::string> Tokenizer::Decode(
   for (const int32_t id : ids) {
     if (id < 0 || id >= vocabulary_.size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("token id ", id, " is outside the vocabulary of ",
-                       vocabulary_.size()));
+          fmt::format("token id {} is outside the vocabulary of {}", id,
+                      vocabulary_.size()));
     }
     text += detokenizer.Add(id);
   }
@@ -138,9 +138,9 @@ absl::StatusOr<std::string> Tokenizer::Decode(
 absl::StatusOr<int32_t> Tokenizer::ControlId(std::string_view spelling) const {
   if (const auto id = vocabulary_.FindControl(spelling)) return *id;
   return absl::FailedPreconditionError(
-      absl::StrCat("this model's tokenizer has no reserved token ",
-                   absl::string_view(spelling.data(), spelling.size()),
-                   ", which the chat format needs"));
+      fmt::format("this model's tokenizer has no reserved token {}, which the "
+                  "chat format needs",
+                  spelling));
 }
 
 }  // namespace deltafin

@@ -6,10 +6,10 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "coordinator/frontend/python_json.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -17,8 +17,7 @@ namespace {
 absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
 absl::Status LineError(int line, std::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("line ", line, ": ", Absl(what)));
+  return absl::InvalidArgumentError(fmt::format("line {}: {}", line, what));
 }
 
 template <typename Int>
@@ -41,7 +40,7 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
 }
 
 std::string DefaultSpelling(int32_t id) {
-  return absl::StrCat("<|reserved_token_", id, "|>");
+  return fmt::format("<|reserved_token_{}|>", id);
 }
 
 }  // namespace
@@ -77,7 +76,7 @@ absl::Status Vocabulary::AddRanks(std::string_view ranks) {
     if (!bytes) return LineError(line, "malformed base64");
     const auto rank = ParseInt<int32_t>(text.substr(space + 1));
     if (rank != line - 1) {
-      return LineError(line, absl::StrCat("rank is not ", line - 1));
+      return LineError(line, fmt::format("rank is not {}", line - 1));
     }
     if (!ranks_.emplace(*bytes, *rank).second) {
       return LineError(line, "duplicate token");
@@ -88,7 +87,7 @@ absl::Status Vocabulary::AddRanks(std::string_view ranks) {
   for (int byte = 0; byte < 256; ++byte) {
     if (!FindRank(std::string(1, static_cast<char>(byte)))) {
       return absl::InvalidArgumentError(
-          absl::StrCat("no token for the single byte ", byte));
+          fmt::format("no token for the single byte {}", byte));
     }
   }
   return absl::OkStatus();
@@ -108,14 +107,15 @@ absl::Status Vocabulary::AddReserved(std::string_view tokenizer_config) {
     const auto id = ParseInt<int32_t>(key);
     const JsonValue* content = entry.Find("content");
     if (!id || *id < base_ || *id >= size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "added_tokens_decoder: id ", key,
-          " is not a reserved one, which are ", base_, " to ", size() - 1));
+      return absl::InvalidArgumentError(
+          fmt::format("added_tokens_decoder: id {} is not a reserved one, "
+                      "which are {} to {}",
+                      key, base_, size() - 1));
     }
     if (content == nullptr || content->kind != JsonValue::Kind::kString ||
         content->text.empty()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens_decoder: id ", key, " has no content"));
+          fmt::format("added_tokens_decoder: id {} has no content", key));
     }
     spellings[*id - base_] = content->text;
   }
@@ -130,8 +130,8 @@ absl::Status Vocabulary::IndexReserved() {
   for (size_t i = 1; i < reserved_.size(); ++i) {
     if (Bytes(reserved_[i - 1]) != Bytes(reserved_[i])) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("added_tokens_decoder: ids ", reserved_[i - 1], " and ",
-                     reserved_[i], " have the same content"));
+        fmt::format("added_tokens_decoder: ids {} and {} have the same content",
+                    reserved_[i - 1], reserved_[i]));
   }
   return absl::OkStatus();
 }

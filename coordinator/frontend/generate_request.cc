@@ -1,0 +1,112 @@
+#include "coordinator/frontend/generate_request.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "coordinator/frontend/chat_template.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+constexpr int kMaxTopLogprobs = 20;
+
+// A count that travels as uint32 and is an int here.
+absl::StatusOr<int> ParseCount(uint32_t value, std::string_view field) {
+  if (value > static_cast<uint32_t>(std::numeric_limits<int>::max())) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: {} is over {}", field, value, std::numeric_limits<int>::max()));
+  }
+  return static_cast<int>(value);
+}
+
+absl::StatusOr<SamplingOptions> ParseSampling(const v1::Sampling& wire) {
+  SamplingOptions sampling;
+  sampling.temperature = wire.temperature();
+  sampling.top_p = wire.top_p() == 0 ? 1 : wire.top_p();
+  ASSIGN_OR_RETURN(sampling.top_k, ParseCount(wire.top_k(), "sampling.top_k"));
+  sampling.min_p = wire.min_p();
+  sampling.seed = wire.seed();
+  sampling.presence_penalty = wire.presence_penalty();
+  sampling.frequency_penalty = wire.frequency_penalty();
+  sampling.repetition_penalty =
+      wire.repetition_penalty() == 0 ? 1 : wire.repetition_penalty();
+  return sampling;
+}
+
+// The prompt's ids; sets text.chat for a chat.
+absl::StatusOr<std::vector<int32_t>> ParsePrompt(
+    const v1::GenerateRequest& request, const Tokenizer& tokenizer,
+    TextSinkOptions& text) {
+  switch (request.prompt_case()) {
+    case v1::GenerateRequest::kText: {
+      auto ids = tokenizer.Encode(request.text());
+      if (!ids.ok()) return AddContext(ids.status(), "text");
+      return ids;
+    }
+    case v1::GenerateRequest::kIds:
+      return ParseIds(request.ids().ids(), "ids.ids");
+    case v1::GenerateRequest::kChat: {
+      if (request.add_bos()) {
+        return absl::InvalidArgumentError(
+            "add_bos: the chat format has no beginning-of-sequence token");
+      }
+      ASSIGN_OR_RETURN(const ChatRequest chat, ParseChat(request.chat()));
+      text.chat = InitialChannel(chat.thinking);
+      auto ids = EncodeChat(tokenizer, chat);
+      if (!ids.ok()) return AddContext(ids.status(), "chat");
+      return ids;
+    }
+    case v1::GenerateRequest::PROMPT_NOT_SET:
+      break;
+  }
+  return absl::InvalidArgumentError(
+      "prompt: one of text, ids and chat is needed");
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int32_t>> ParseIds(
+    const google::protobuf::RepeatedField<uint32_t>& ids,
+    std::string_view field) {
+  std::vector<int32_t> parsed;
+  for (int i = 0; i < ids.size(); ++i) {
+    ASSIGN_OR_RETURN(const int id,
+                     ParseCount(ids[i], fmt::format("{}[{}]", field, i)));
+    parsed.push_back(id);
+  }
+  return parsed;
+}
+
+absl::StatusOr<ParsedGenerateRequest> ParseGenerateRequest(
+    const v1::GenerateRequest& request, const Tokenizer& tokenizer,
+    const GenerateDefaults& defaults) {
+  ParsedGenerateRequest parsed;
+  GenerationRequest& generation = parsed.generation;
+  ASSIGN_OR_RETURN(generation.prompt_ids,
+                   ParsePrompt(request, tokenizer, parsed.text));
+  if (request.add_bos()) {
+    generation.prompt_ids.insert(generation.prompt_ids.begin(),
+                                 defaults.bos_token_id);
+  }
+  ASSIGN_OR_RETURN(generation.max_new_tokens,
+                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
+  if (generation.max_new_tokens == 0) {
+    generation.max_new_tokens = defaults.max_new_tokens;
+  }
+  if (request.logprobs() > kMaxTopLogprobs) {
+    return absl::InvalidArgumentError(fmt::format(
+        "logprobs: {} is over {}", request.logprobs(), kMaxTopLogprobs));
+  }
+  generation.top_logprobs = static_cast<int>(request.logprobs());
+  generation.want_logprobs = request.want_logprobs() || request.logprobs() > 0;
+  generation.ignore_eos = request.ignore_eos();
+  ASSIGN_OR_RETURN(generation.sampling, ParseSampling(request.sampling()));
+  parsed.text.stop.assign(request.sampling().stop().begin(),
+                          request.sampling().stop().end());
+  return parsed;
+}
+
+}  // namespace deltafin

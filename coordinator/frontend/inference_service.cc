@@ -1,0 +1,206 @@
+#include "coordinator/frontend/inference_service.h"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/net/grpc_status.h"
+#include "coordinator/frontend/reply_stream.h"
+#include "coordinator/frontend/text_sink.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max()
+             ? absl::InfiniteFuture()
+             : absl::FromChrono(deadline);
+}
+
+const char* FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kStopString:
+      return "stop_string";
+    case FinishReason::kNone:
+      break;
+  }
+  return "";
+}
+
+v1::GenerateReply TokenReply(const TextDelta& delta) {
+  v1::GenerateReply reply;
+  reply.set_text_delta(std::string(delta.content));
+  reply.set_reasoning_delta(std::string(delta.reasoning));
+  if (delta.token == nullptr) return reply;
+  reply.set_has_token(true);
+  reply.set_id(delta.token->id);
+  reply.set_logprob(delta.token->logprob);
+  for (const TokenLogprob& alternative : delta.token->top_logprobs) {
+    v1::TokenLogprob* wire = reply.add_top_logprobs();
+    wire->set_id(alternative.id);
+    wire->set_logprob(alternative.logprob);
+  }
+  return reply;
+}
+
+v1::GenerateReply LastReply(const RequestResult& result,
+                            std::vector<ToolCall> calls) {
+  v1::GenerateReply reply;
+  reply.set_finish_reason(FinishReasonName(result.finish_reason));
+  reply.mutable_usage()->set_prompt_tokens(result.usage.prompt_tokens);
+  reply.mutable_usage()->set_completion_tokens(result.usage.completion_tokens);
+  v1::Timings* timings = reply.mutable_timings();
+  timings->set_queue_seconds(absl::ToDoubleSeconds(result.timings.queue));
+  timings->set_prefill_seconds(absl::ToDoubleSeconds(result.timings.prefill));
+  timings->set_decode_seconds(absl::ToDoubleSeconds(result.timings.decode));
+  for (ToolCall& call : calls) {
+    v1::ToolCall* wire = reply.add_tool_calls();
+    wire->set_id(std::move(call.id));
+    wire->set_name(std::move(call.name));
+    wire->set_arguments_json(std::move(call.arguments_json));
+  }
+  return reply;
+}
+
+// One Generate call: the engine's sink on one side, gRPC's writer on the other.
+// Lives until both are done with it.
+class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
+                           public TokenSink,
+                           private ReplyTransport {
+ public:
+  // Returns the reactor of a call that was accepted or refused.
+  static GenerateCall* Begin(const InferenceServiceOptions& options,
+                             const Tokenizer& tokenizer, Scheduler& scheduler,
+                             const grpc::CallbackServerContext& context,
+                             const v1::GenerateRequest& request) {
+    auto call = std::make_shared<GenerateCall>(options, scheduler);
+    call->kept_by_rpc_ = call;
+    call->kept_by_engine_ = call;
+    const absl::Status status =
+        call->Submit(options, tokenizer, DeadlineOf(context), request);
+    if (!status.ok()) {
+      call->kept_by_engine_.reset();
+      call->replies_.Finish(status);
+    }
+    return call.get();
+  }
+
+  GenerateCall(const InferenceServiceOptions& options, Scheduler& scheduler)
+      : scheduler_(scheduler), replies_(*this, options.max_unread_bytes) {}
+
+  SinkAction OnToken(const TokenEvent& event) override {
+    const SinkAction action = text_->OnToken(event);
+    return readable_ ? action : SinkAction::kStop;
+  }
+  void OnFinish(const RequestResult& result) override {
+    const auto self = std::move(kept_by_engine_);
+    text_->OnFinish(result);
+  }
+
+  void OnWriteDone(bool ok) override { replies_.WriteDone(ok); }
+  void OnCancel() override { scheduler_.Cancel(request_id_); }
+  void OnDone() override { kept_by_rpc_.reset(); }
+
+ private:
+  void Write(const v1::GenerateReply& reply) override { StartWrite(&reply); }
+  void End(const absl::Status& status) override { Finish(ToGrpc(status)); }
+
+  absl::Status Submit(const InferenceServiceOptions& options,
+                      const Tokenizer& tokenizer, absl::Time deadline,
+                      const v1::GenerateRequest& request) {
+    ASSIGN_OR_RETURN(
+        ParsedGenerateRequest parsed,
+        ParseGenerateRequest(request, tokenizer, options.defaults));
+    parsed.generation.deadline = deadline;
+    ASSIGN_OR_RETURN(
+        text_,
+        TextSink::Create(
+            tokenizer, std::move(parsed.text),
+            {[this](const TextDelta& d) { OnDelta(d); }, nullptr,
+             [this](const RequestResult& result, std::vector<ToolCall> calls) {
+               OnResult(result, std::move(calls));
+             }}));
+    ASSIGN_OR_RETURN(request_id_,
+                     scheduler_.Submit(std::move(parsed.generation), this));
+    return absl::OkStatus();
+  }
+
+  void OnDelta(const TextDelta& delta) {
+    if (readable_) readable_ = replies_.Add(TokenReply(delta));
+  }
+
+  void OnResult(const RequestResult& result, std::vector<ToolCall> calls) {
+    if (result.status.ok() && readable_) {
+      replies_.Add(LastReply(result, std::move(calls)));
+    }
+    replies_.Finish(result.status);
+  }
+
+  Scheduler& scheduler_;
+  ReplyStream replies_;
+  std::unique_ptr<TextSink> text_;
+  RequestId request_id_ = 0;  // set before gRPC can cancel
+  bool readable_ = true;      // engine thread: replies are still taken
+  std::shared_ptr<GenerateCall> kept_by_rpc_;
+  std::shared_ptr<GenerateCall> kept_by_engine_;
+};
+
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
+                                 const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
+}
+
+}  // namespace
+
+InferenceService::InferenceService(InferenceServiceOptions options,
+                                   const Tokenizer& tokenizer,
+                                   Scheduler& scheduler)
+    : options_(std::move(options)),
+      tokenizer_(tokenizer),
+      scheduler_(scheduler) {}
+
+grpc::ServerWriteReactor<v1::GenerateReply>* InferenceService::Generate(
+    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+  return GenerateCall::Begin(options_, tokenizer_, scheduler_, *context,
+                             *request);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Tokenize(
+    grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
+    v1::TokenizeReply* reply) {
+  const auto ids = tokenizer_.Encode(
+      request->text(),
+      request->control() ? SegmentKind::kControl : SegmentKind::kText);
+  if (ids.ok()) reply->mutable_ids()->Add(ids->begin(), ids->end());
+  return Answer(context, AddContext(ids.status(), "text"));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(
+    grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
+    v1::DetokenizeReply* reply) {
+  const auto ids = ParseIds(request->ids(), "ids");
+  if (!ids.ok()) return Answer(context, ids.status());
+  auto text = tokenizer_.Decode(*ids);
+  if (text.ok()) reply->set_text(*std::move(text));
+  return Answer(context, AddContext(text.status(), "ids"));
+}
+
+grpc::ServerUnaryReactor* InferenceService::GetModel(
+    grpc::CallbackServerContext* context, const v1::GetModelRequest*,
+    v1::Model* reply) {
+  *reply = options_.model;
+  return Answer(context, absl::OkStatus());
+}
+
+}  // namespace deltafin
