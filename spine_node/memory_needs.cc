@@ -4,6 +4,7 @@
 
 #include "spine_node/cpu/sequence_state.h"
 #include "spine_node/cpu/step.h"
+#include "spine_node/spine_file.h"
 #include "spine_node/unit_layout.h"
 
 namespace deltafin {
@@ -12,7 +13,8 @@ SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision) {
   SpineMemoryNeeds needs;
   const auto add = [&needs](const UnitLayout& unit) {
     needs.weight_bytes += unit.dense_bytes + unit.int8_bytes;
-    needs.int8_file_bytes += unit.int8_bytes;
+    if (unit.int8_bytes == 0) return;
+    needs.int8_file_bytes += kSpineFileHeaderBytes + unit.int8_bytes;
   };
   for (int i = 0; i < spec.num_hidden_layers; ++i) {
     LayerWeights layer;

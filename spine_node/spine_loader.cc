@@ -1,26 +1,83 @@
 #include "spine_node/spine_loader.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "common/base/tensor_names.h"
 #include "spine_node/cpu/cpu_spine.h"
+#include "spine_node/int8_store.h"
 #include "spine_node/unit_layout.h"
 #include "spine_node/unit_loader.h"
 
 namespace deltafin {
 namespace {
 
-absl::Status LoadUnit(const UnitLayout& layout, UnitLoader& loader,
-                      WeightMemory& memory) {
-  ASSIGN_OR_RETURN(memory.dense, AlignedBuffer::Allocate(layout.dense_bytes));
-  ASSIGN_OR_RETURN(memory.rows_int8,
-                   AlignedBuffer::Allocate(layout.int8_bytes));
-  RETURN_IF_ERROR(loader.LoadDense(layout, memory));
-  RETURN_IF_ERROR(loader.Quantize(layout, memory));
-  BindViews(layout, memory);
-  return absl::OkStatus();
+// The units of a spine in the order of loading: layers, then head. REQUIRES:
+// weights.layers has its final size.
+std::vector<UnitLayout> LayOutUnits(SpinePrecision precision,
+                                    SpineWeights& weights) {
+  std::vector<UnitLayout> units;
+  for (int i = 0; i < weights.spec.num_hidden_layers; ++i) {
+    units.push_back(
+        LayOutLayer(weights.spec, i, precision, &weights.layers[i]));
+  }
+  units.push_back(LayOutHead(weights.spec, precision, &weights.head));
+  return units;
 }
+
+// Loads units one after the other and tells how far it is.
+class WeightsLoader {
+ public:
+  WeightsLoader(const SpineOptions& options, SpineWeights& weights)
+      : options_(options),
+        weights_(weights),
+        unit_loader_(*weights.checkpoint, *options.kernel, *options.threads) {}
+
+  absl::Status Run() {
+    const std::vector<UnitLayout> units =
+        LayOutUnits(options_.precision, weights_);
+    uint64_t total = 0;
+    for (const UnitLayout& unit : units) {
+      total += unit.dense_bytes + unit.int8_bytes;
+    }
+    if (options_.precision == SpinePrecision::kInt8) {
+      ASSIGN_OR_RETURN(int8_store_,
+                       Int8Store::Open(options_, *weights_.checkpoint, units));
+    }
+    for (size_t i = 0; i < units.size(); ++i) {
+      if (options_.progress) {
+        options_.progress("loading weights", weights_.resident_bytes, total);
+      }
+      WeightMemory& memory = i < weights_.layers.size()
+                                 ? weights_.layers[i].memory
+                                 : weights_.head.memory;
+      RETURN_IF_ERROR(LoadUnit(units[i], memory));
+    }
+    if (options_.progress) options_.progress("loading weights", total, total);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status LoadUnit(const UnitLayout& unit, WeightMemory& memory) {
+    ASSIGN_OR_RETURN(memory.dense, AlignedBuffer::Allocate(unit.dense_bytes));
+    ASSIGN_OR_RETURN(memory.rows_int8,
+                     AlignedBuffer::Allocate(unit.int8_bytes));
+    RETURN_IF_ERROR(unit_loader_.LoadDense(unit, memory));
+    if (int8_store_.has_value()) {
+      RETURN_IF_ERROR(int8_store_->LoadOrMake(unit, unit_loader_, memory));
+    }
+    BindViews(unit, memory);
+    weights_.resident_bytes += unit.dense_bytes + unit.int8_bytes;
+    return absl::OkStatus();
+  }
+
+  const SpineOptions& options_;
+  SpineWeights& weights_;
+  UnitLoader unit_loader_;
+  std::optional<Int8Store> int8_store_;
+};
 
 }  // namespace
 
@@ -35,19 +92,8 @@ absl::StatusOr<SpineWeights> LoadSpineWeights(const SpineOptions& options) {
   ASSIGN_OR_RETURN(weights.embedding,
                    weights.checkpoint->Find(embedding.name, embedding.dtype,
                                             embedding.shape));
-  UnitLoader loader(*weights.checkpoint, *options.kernel, *options.threads);
   weights.layers.resize(weights.spec.num_hidden_layers);
-  for (int i = 0; i < weights.spec.num_hidden_layers; ++i) {
-    LayerWeights& layer = weights.layers[i];
-    const UnitLayout layout =
-        LayOutLayer(weights.spec, i, options.precision, &layer);
-    RETURN_IF_ERROR(LoadUnit(layout, loader, layer.memory));
-    weights.resident_bytes += layout.dense_bytes + layout.int8_bytes;
-  }
-  const UnitLayout layout =
-      LayOutHead(weights.spec, options.precision, &weights.head);
-  RETURN_IF_ERROR(LoadUnit(layout, loader, weights.head.memory));
-  weights.resident_bytes += layout.dense_bytes + layout.int8_bytes;
+  RETURN_IF_ERROR(WeightsLoader(options, weights).Run());
   return weights;
 }
 

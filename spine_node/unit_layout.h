@@ -44,7 +44,7 @@ enum class VectorForm : uint8_t {
 
 struct VectorPlace {
   TensorSpec tensor = {};  // bf16 or f32
-  int64_t count = 0;  // values kept
+  int64_t count = 0;       // values kept
   VectorForm form = VectorForm::kPlain;
   TensorSpec factor = {};  // kProduct: [1, count] bf16
   const float** view = nullptr;

@@ -6,9 +6,17 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/aligned_buffer.h"
+#include "common/base/direct_reader.h"
+#include "common/base/mutex.h"
 #include "common/base/safetensors.h"
 #include "common/base/thread_pool.h"
 #include "kernels/kernel_registry.h"
@@ -34,6 +42,7 @@ class UnitLoader {
     int index;  // of the row block
   };
   struct Scratch {
+    AlignedBuffer file_bytes;
     std::vector<uint16_t> rows;        // released rows of the block
     std::vector<uint16_t> transposed;  // kHeadKeys
     std::vector<int8_t> quantized;
@@ -42,12 +51,15 @@ class UnitLoader {
   absl::Status ForEachBlock(
       const UnitLayout& layout, WeightFormat format,
       absl::FunctionRef<absl::Status(const Block&, Scratch&)> body);
+  // Released rows [first, first + count) to scratch.rows.
   absl::Status ReadRows(const MatrixPlace& place, int64_t first, int64_t count,
-                        std::vector<uint16_t>& out) const;
+                        Scratch& scratch);
+  // The reader of a shard, opened on first use.
+  absl::StatusOr<const DirectReader*> Reader(const std::string& path);
   absl::Status PackBf16(const Block& block, WeightMemory& memory,
-                        Scratch& scratch) const;
+                        Scratch& scratch);
   absl::Status PackInt8(const Block& block, WeightMemory& memory,
-                        Scratch& scratch) const;
+                        Scratch& scratch);
   absl::Status LoadVector(const VectorPlace& place, int head_dim,
                           float* out) const;
 
@@ -55,6 +67,9 @@ class UnitLoader {
   const KernelTarget& kernel_;
   ThreadPool& threads_;
   std::vector<Scratch> scratch_;  // one per worker
+  Mutex mutex_;
+  absl::flat_hash_map<std::string, std::unique_ptr<DirectReader>> readers_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace deltafin

@@ -1,0 +1,269 @@
+// Every layer of golden/tiny-a alone: golden inputs in, golden outputs out.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "spine_node/cpu/attention_residual.h"
+#include "spine_node/cpu/kda_attention.h"
+#include "spine_node/cpu/latent_projection.h"
+#include "spine_node/cpu/mla_attention.h"
+#include "spine_node/cpu/mlp.h"
+#include "spine_node/cpu/router.h"
+#include "spine_node/spine_loader.h"
+#include "tests/testing/golden_file.h"
+#include "tests/testing/local_experts.h"
+
+namespace deltafin::testing {
+namespace {
+
+const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
+constexpr int kTokens = 24;
+// One layer in f32 on values of size one: rounding alone gives about 1e-6.
+constexpr double kTolerance = 2e-5;
+
+template <typename T>
+T ValueOrDie(absl::StatusOr<T> value) {
+  EXPECT_TRUE(value.ok()) << value.status();
+  return *std::move(value);
+}
+
+// Largest absolute difference.
+double Distance(const float* actual, const std::vector<double>& expected) {
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    worst = std::max(worst, std::abs(actual[i] - expected[i]));
+  }
+  return worst;
+}
+
+class CpuLayersGoldenTest : public ::testing::Test {
+ protected:
+  CpuLayersGoldenTest()
+      : weights_(ValueOrDie(LoadSpineWeights(Options()))),
+        sequence_layout_(spec()),
+        linear_(ValueOrDie(Linear::Create(BestKernel().linear, threads_,
+                                          {.max_tokens = kTokenGroup,
+                                           .max_cols = 512,
+                                           .max_head_cols = 64}))),
+        context_{spec(), BestKernel().elementwise, threads_, *linear_,
+                 timings_},
+        state_(
+            ValueOrDie(CpuSequenceState::Create(sequence_layout_, kTokens, 0))),
+        out_(ValueOrDie(FloatRows::Allocate(kTokens, spec().hidden_size))) {
+    group_ = {.first_token = 0,
+              .num_tokens = kTokens,
+              .runs = {{.state = state_.get(), .num_tokens = kTokens}}};
+  }
+
+  SpineOptions Options() {
+    SpineOptions options;
+    options.model_dir = kTinyDir;
+    options.kernel = &BestKernel();
+    options.threads = &threads_;
+    return options;
+  }
+
+  const ModelSpec& spec() const { return weights_.spec; }
+
+  std::vector<double> Golden(int layer, const std::string& name) const {
+    return golden_.Get<double>("f64.layer." + std::to_string(layer) + "." +
+                               name);
+  }
+  std::vector<double> GoldenState(int layer, const std::string& name) const {
+    return golden_.Get<double>("f64.state." + std::to_string(layer) + "." +
+                               name);
+  }
+
+  FloatRows Rows(const std::vector<double>& values) const {
+    FloatRows rows =
+        ValueOrDie(FloatRows::Allocate(kTokens, values.size() / kTokens));
+    std::copy(values.begin(), values.end(), rows.row(0));
+    return rows;
+  }
+
+  // RMSNorm of golden rows, as the layer's input.
+  FloatRows Normalized(const std::vector<double>& values,
+                       const float* norm) const {
+    FloatRows rows = Rows(values);
+    for (int t = 0; t < kTokens; ++t) {
+      EXPECT_EQ(context_.ops.rms_norm(rows.row(t), norm, spec().hidden_size,
+                                      spec().rms_norm_eps, rows.row(t)),
+                KernelStatus::kOk);
+    }
+    return rows;
+  }
+
+  GoldenFile golden_{kTinyDir + "/golden.safetensors"};
+  ThreadPool threads_{2, "test"};
+  SpineWeights weights_;
+  SequenceLayout sequence_layout_;
+  std::unique_ptr<Linear> linear_;
+  SpineTimings timings_;
+  LayerContext context_;
+  std::unique_ptr<CpuSequenceState> state_;
+  FloatRows out_;
+  TokenGroup group_;
+};
+
+TEST_F(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
+  auto kda = ValueOrDie(KdaAttention::Create(context_));
+  int layers_seen = 0;
+  for (int layer = 0; layer < spec().num_hidden_layers; ++layer) {
+    if (spec().attention[layer] != AttentionKind::kKda) continue;
+    SCOPED_TRACE(layer);
+    ++layers_seen;
+    const LayerWeights& weights = weights_.layers[layer];
+    const FloatRows x =
+        Normalized(Golden(layer, "attn_mix"), weights.input_norm);
+    ASSERT_TRUE(
+        kda->Forward(layer, weights.kda, x.row(0), group_, out_.row(0)).ok());
+    EXPECT_LT(Distance(out_.row(0), Golden(layer, "attn_out")), kTolerance);
+
+    const int dim = spec().kda_head_dim, heads = spec().kda_num_heads;
+    const auto matrix = GoldenState(layer, "S");
+    const std::vector<double> conv[3] = {GoldenState(layer, "conv_q"),
+                                         GoldenState(layer, "conv_k"),
+                                         GoldenState(layer, "conv_v")};
+    for (int h = 0; h < heads; ++h) {
+      const KdaHeadState head = state_->kda(layer, h);
+      const auto begin = matrix.begin() + h * dim * dim;
+      EXPECT_LT(Distance(head.matrix, {begin, begin + dim * dim}), kTolerance);
+      for (int c = 0; c < 3; ++c) {
+        for (int j = 0; j < 3; ++j) {
+          const auto row = conv[c].begin() + (j * heads + h) * dim;
+          EXPECT_LT(
+              Distance(head.history + (3 * c + j) * dim, {row, row + dim}),
+              kTolerance)
+              << "projection " << c << " step " << j;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(layers_seen, 9);
+}
+
+TEST_F(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
+  auto mla = ValueOrDie(MlaAttention::Create(context_));
+  int layers_seen = 0;
+  for (int layer = 0; layer < spec().num_hidden_layers; ++layer) {
+    if (spec().attention[layer] != AttentionKind::kMla) continue;
+    SCOPED_TRACE(layer);
+    ++layers_seen;
+    const LayerWeights& weights = weights_.layers[layer];
+    const FloatRows x =
+        Normalized(Golden(layer, "attn_mix"), weights.input_norm);
+    ASSERT_TRUE(
+        mla->Forward(layer, weights.mla, x.row(0), group_, out_.row(0)).ok());
+    EXPECT_LT(Distance(out_.row(0), Golden(layer, "attn_out")), kTolerance);
+
+    const auto latent = GoldenState(layer, "latent");
+    const auto rope = GoldenState(layer, "rope");
+    const int latent_size = spec().kv_lora_rank;
+    const int rope_size = spec().qk_rope_head_dim;
+    const float* cached = state_->latents(layer);
+    for (int t = 0; t < kTokens; ++t) {
+      const auto l = latent.begin() + t * latent_size;
+      const auto r = rope.begin() + t * rope_size;
+      EXPECT_LT(Distance(cached, {l, l + latent_size}), kTolerance);
+      EXPECT_LT(Distance(cached + latent_size, {r, r + rope_size}), kTolerance);
+      cached += latent_size + rope_size;
+    }
+  }
+  EXPECT_EQ(layers_seen, 4);
+}
+
+TEST_F(CpuLayersGoldenTest, DenseMlpGivesGoldenOutput) {
+  auto mlp = ValueOrDie(Mlp::Create(context_));
+  const LayerWeights& weights = weights_.layers[0];
+  const FloatRows x =
+      Normalized(Golden(0, "mlp_mix"), weights.post_attention_norm);
+  ASSERT_TRUE(mlp->Forward(kDenseMlpNames, weights.dense,
+                           {x.row(0), x.width(), kTokens}, out_.row(0))
+                  .ok());
+  EXPECT_LT(Distance(out_.row(0), Golden(0, "mlp_out")), kTolerance);
+}
+
+TEST_F(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
+  auto mlp = ValueOrDie(Mlp::Create(context_));
+  auto router = ValueOrDie(Router::Create(context_));
+  LocalExperts routed(kTinyDir, BestKernel());
+  const int top_k = spec().num_experts_per_token;
+  const size_t latent_size = spec().routed_expert_hidden_size;
+  for (int layer = 1; layer < spec().num_hidden_layers; ++layer) {
+    SCOPED_TRACE(layer);
+    const LayerWeights& weights = weights_.layers[layer];
+    const FloatRows x =
+        Normalized(Golden(layer, "mlp_mix"), weights.post_attention_norm);
+    const Activations input = {x.row(0), x.width(), kTokens};
+
+    std::vector<int32_t> ids(kTokens * top_k);
+    std::vector<float> route_weights(kTokens * top_k);
+    ASSERT_TRUE(
+        router->Forward(weights.moe, input, ids.data(), route_weights.data())
+            .ok());
+    const std::string prefix = "layer." + std::to_string(layer);
+    const auto golden_ids = golden_.Get<int64_t>(prefix + ".router_ids");
+    const auto golden_weights = Golden(layer, "router_weights");
+    for (int i = 0; i < kTokens * top_k; ++i) {
+      const int t = i / top_k * top_k;
+      const auto found =
+          std::find(ids.begin() + t, ids.begin() + t + top_k, golden_ids[i]);
+      ASSERT_NE(found, ids.begin() + t + top_k) << "expert " << golden_ids[i];
+      EXPECT_NEAR(route_weights[found - ids.begin()], golden_weights[i], 1e-6);
+    }
+
+    FloatRows latent = ValueOrDie(FloatRows::Allocate(kTokens, latent_size));
+    ASSERT_TRUE(
+        ProjectToLatent(context_, weights.moe, input, latent.row(0)).ok());
+    const auto sums = ValueOrDie(
+        routed.Run(layer, {.num_tokens = kTokens,
+                           .top_k = top_k,
+                           .experts = ids,
+                           .weights = route_weights,
+                           .latent = {latent.row(0), kTokens * latent_size}}));
+    ASSERT_TRUE(ProjectFromLatent(context_, weights.moe, sums.data(), kTokens,
+                                  latent.row(0), out_.row(0))
+                    .ok());
+    FloatRows shared =
+        ValueOrDie(FloatRows::Allocate(kTokens, spec().hidden_size));
+    ASSERT_TRUE(mlp->Forward(kSharedExpertNames, weights.moe.shared, input,
+                             shared.row(0))
+                    .ok());
+    context_.ops.add(out_.row(0), shared.row(0), kTokens * spec().hidden_size,
+                     out_.row(0));
+    EXPECT_LT(Distance(out_.row(0), Golden(layer, "mlp_out")), kTolerance);
+  }
+}
+
+// Golden values have no mixture before its norm except as the next operator's
+// input, so the mixture is compared after the norm.
+TEST_F(CpuLayersGoldenTest, AttentionResidualsMixSnapshotsAndPrefix) {
+  std::vector<FloatRows> snapshots;
+  snapshots.push_back(Rows(golden_.Get<double>("f64.embed")));
+  for (int layer = 1; layer < spec().num_hidden_layers; ++layer) {
+    SCOPED_TRACE(layer);
+    const LayerWeights& weights = weights_.layers[layer];
+    const FloatRows prefix = Rows(Golden(layer - 1, "prefix"));
+    const ResidualSite site = {weights.attention_residual, weights.input_norm,
+                               "self_attention_res", "input_layernorm"};
+    ASSERT_TRUE(MixAndNormalize(context_, site, snapshots, prefix, 0, kTokens,
+                                out_.row(0))
+                    .ok());
+    const FloatRows expected =
+        Normalized(Golden(layer, "attn_mix"), weights.input_norm);
+    EXPECT_LT(Distance(out_.row(0), {expected.row(0), expected.row(kTokens)}),
+              kTolerance);
+    if (layer % spec().attn_res_block_size == 0) {
+      snapshots.push_back(Rows(Golden(layer - 1, "prefix")));
+    }
+  }
+  EXPECT_EQ(snapshots.size(), 3u);
+}
+
+}  // namespace
+}  // namespace deltafin::testing
