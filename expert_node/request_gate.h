@@ -22,7 +22,10 @@ class RequestGate {
     explicit Pass(RequestGate& gate) : gate_(&gate) {}
     ~Pass() { Leave(); }
     Pass(Pass&& other) noexcept : gate_(std::exchange(other.gate_, nullptr)) {}
-    Pass& operator=(Pass&&) = delete;
+    Pass& operator=(Pass&& other) noexcept {
+      std::swap(gate_, other.gate_);
+      return *this;
+    }
 
    private:
     void Leave();

@@ -117,13 +117,20 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
   std::unique_ptr<SliceLease> lease(new SliceLease(*this));
   lease->shared_ = std::make_shared<SliceLease::Shared>(wanted.size());
   lease->order_.reserve(wanted.size());
+  // A slice that another lease has begun to read may still wait for room that
+  // this lease's ready ones take: those are to be used first.
+  std::vector<int> filling;
   MutexLock lock(mutex_);
   for (size_t i = 0; i < wanted.size(); ++i) {
     SliceLease::Shared::Unit& unit = lease->shared_->units[i];
     unit.key = wanted[i];
-    unit.entry.store(cache_->Find(wanted[i]), std::memory_order_release);
-    if (unit.entry.load() != nullptr) lease->order_.push_back(i);
+    Entry* entry = cache_->Find(wanted[i]);
+    unit.entry.store(entry, std::memory_order_release);
+    if (entry == nullptr) continue;
+    const bool ready = entry->state() == ExpertCache::State::kReady;
+    (ready ? lease->order_ : filling).push_back(static_cast<int>(i));
   }
+  lease->order_.insert(lease->order_.end(), filling.begin(), filling.end());
   lease->hits_ = static_cast<int>(lease->order_.size());
   QueueMisses(*lease);
   stats_.hits += lease->hits();
