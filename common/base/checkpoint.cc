@@ -67,55 +67,27 @@ struct Checkpoint::Impl {
   absl::flat_hash_map<std::string, uint32_t> shard_index;
   mutable Mutex mutex;  // guards the `file` pointers
 
-  // False when the tensor is known already.
-  bool AddTensor(std::string_view tensor, std::string_view shard);
+  void AddTensor(std::string_view tensor, std::string_view shard);
   absl::Status ReadIndex(const std::string& json);
   absl::Status ReadSingleFile();
   absl::Status CheckShardsExist() const;
   absl::StatusOr<const SafetensorsFile*> Shard(uint32_t index);
 };
 
-bool Checkpoint::Impl::AddTensor(std::string_view tensor,
+void Checkpoint::Impl::AddTensor(std::string_view tensor,
                                  std::string_view shard) {
   const auto [entry, is_new] =
       shard_index.try_emplace(std::string(shard), shards.size());
   if (is_new) {
     shards.push_back({std::string(shard), std::string(tensor), nullptr});
   }
-  return shard_of.emplace(std::string(tensor), entry->second).second;
+  shard_of.emplace(std::string(tensor), entry->second);
 }
 
 absl::Status Checkpoint::Impl::ReadIndex(const std::string& json) {
-  dom::parser parser;
-  dom::element root;
-  dom::object map;
-  simdjson::error_code error = parser.allocate(json.size(), kMaxDepth);
-  if (!error) error = parser.parse(json).get(root);
-  if (!error) error = root["weight_map"].get_object().get(map);
-  if (error) {
-    return absl::InvalidArgumentError(fmt::format(
-        "no valid JSON with a weight_map: {}", simdjson::error_message(error)));
-  }
+  ASSIGN_OR_RETURN(const auto map, ParseIndex(json));
   shard_of.reserve(map.size());
-  absl::flat_hash_set<std::string> vision;
-  for (const dom::key_value_pair field : map) {
-    std::string_view shard;
-    if (field.value.get_string().get(shard) != simdjson::SUCCESS ||
-        !IsPlainFileName(shard)) {
-      return absl::InvalidArgumentError(
-          fmt::format("tensor {}: {} is no name of a .safetensors file",
-                      field.key, simdjson::minify(field.value).substr(0, 80)));
-    }
-    const TensorUse use = UseOf(field.key);
-    if (use == TensorUse::kUnknown) return UnknownPrefix(field.key);
-    const bool is_new = use == TensorUse::kText
-                            ? AddTensor(field.key, shard)
-                            : vision.emplace(field.key).second;
-    if (!is_new) {
-      return absl::InvalidArgumentError(
-          fmt::format("tensor {} appears twice", field.key));
-    }
-  }
+  for (const auto& [tensor, shard] : map) AddTensor(tensor, shard);
   return absl::OkStatus();
 }
 
@@ -153,6 +125,44 @@ absl::StatusOr<const SafetensorsFile*> Checkpoint::Impl::Shard(uint32_t index) {
                      SafetensorsFile::Open(model_dir + "/" + shard.name));
   }
   return shard.file.get();
+}
+
+absl::StatusOr<absl::flat_hash_map<std::string, std::string>>
+Checkpoint::ParseIndex(std::string_view index_json) {
+  dom::parser parser;
+  dom::element root;
+  dom::object map;
+  simdjson::error_code error = parser.allocate(index_json.size(), kMaxDepth);
+  if (!error) {
+    error = parser.parse(index_json.data(), index_json.size()).get(root);
+  }
+  if (!error) error = root["weight_map"].get_object().get(map);
+  if (error) {
+    return absl::InvalidArgumentError(fmt::format(
+        "no valid JSON with a weight_map: {}", simdjson::error_message(error)));
+  }
+  absl::flat_hash_map<std::string, std::string> shard_of;
+  absl::flat_hash_set<std::string> vision;
+  shard_of.reserve(map.size());
+  for (const dom::key_value_pair field : map) {
+    std::string_view shard;
+    if (field.value.get_string().get(shard) != simdjson::SUCCESS ||
+        !IsPlainFileName(shard)) {
+      return absl::InvalidArgumentError(
+          fmt::format("tensor {}: {} is no name of a .safetensors file",
+                      field.key, simdjson::minify(field.value).substr(0, 80)));
+    }
+    const TensorUse use = UseOf(field.key);
+    if (use == TensorUse::kUnknown) return UnknownPrefix(field.key);
+    const bool is_new = use == TensorUse::kText
+                            ? shard_of.emplace(field.key, shard).second
+                            : vision.emplace(field.key).second;
+    if (!is_new) {
+      return absl::InvalidArgumentError(
+          fmt::format("tensor {} appears twice", field.key));
+    }
+  }
+  return shard_of;
 }
 
 Checkpoint::Checkpoint() : impl_(std::make_unique<Impl>()) {}

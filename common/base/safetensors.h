@@ -74,6 +74,10 @@ class Checkpoint {
   // refused.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(
       const std::string& model_dir);
+  // Parses the index alone (fuzz target): text tensor -> shard, a plain file
+  // name.
+  static absl::StatusOr<absl::flat_hash_map<std::string, std::string>>
+  ParseIndex(std::string_view index_json);
   ~Checkpoint();
 
   const std::string& model_dir() const;

@@ -1,8 +1,6 @@
 #include "common/base/safetensors_writer.h"
 
-#include <algorithm>
 #include <cstring>
-#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -120,16 +118,6 @@ absl::Status SafetensorsWriter::Commit() {
         "{}: {} of {} bytes were written", path_, written_, data_bytes_));
   }
   return file_.Commit();
-}
-
-void SortLikeReleased(std::vector<SafetensorsWriter::Tensor>& tensors) {
-  std::sort(tensors.begin(), tensors.end(),
-            [](const SafetensorsWriter::Tensor& a,
-               const SafetensorsWriter::Tensor& b) {
-              const size_t a_size = DTypeSize(a.dtype);
-              const size_t b_size = DTypeSize(b.dtype);
-              return std::tie(b_size, a.name) < std::tie(a_size, b.name);
-            });
 }
 
 }  // namespace deltafin

@@ -50,8 +50,4 @@ class SafetensorsWriter {
   uint64_t written_ = 0;
 };
 
-// The order of the usual serializer: wider dtypes first, then by name; routed
-// experts come out as docs/model.md section 6.2 says.
-void SortLikeReleased(std::vector<SafetensorsWriter::Tensor>& tensors);
-
 }  // namespace deltafin

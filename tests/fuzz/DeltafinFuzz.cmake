@@ -1,0 +1,32 @@
+# deltafin_fuzz(name SOURCES ... LINK ... CORPUS ... [ITERATIONS n]): a program from sources that define
+# LLVMFuzzerTestOneInput. With clang it is a libFuzzer program; with other compilers it replays the corpus and a fixed
+# number of deterministic mutations of it. CORPUS: files and folders of seed inputs. The ctest entry is bounded by
+# ITERATIONS (default 20000), so that it takes seconds.
+set(DELTAFIN_FUZZ_DIR ${CMAKE_CURRENT_LIST_DIR})
+
+function(deltafin_fuzz name)
+  cmake_parse_arguments(ARG "" "ITERATIONS" "SOURCES;LINK;CORPUS" ${ARGN})
+  if(NOT ARG_ITERATIONS)
+    set(ARG_ITERATIONS 20000)
+  endif()
+  set(corpus)
+  foreach(seed IN LISTS ARG_CORPUS)
+    get_filename_component(seed ${seed} ABSOLUTE)
+    list(APPEND corpus ${seed})
+  endforeach()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    # libFuzzer writes new inputs into its first folder and takes folders only: seeds are copied into one.
+    set(work ${CMAKE_CURRENT_BINARY_DIR}/${name}_corpus)
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -DWORK=${work} "-DCORPUS=${corpus}" -DPROGRAM=$<TARGET_FILE:${name}>
+             -DRUNS=${ARG_ITERATIONS} -P ${DELTAFIN_FUZZ_DIR}/run_libfuzzer.cmake)
+  else()
+    target_sources(${name} PRIVATE ${DELTAFIN_FUZZ_DIR}/replay_driver.cc ${DELTAFIN_FUZZ_DIR}/mutator.cc)
+    add_test(NAME ${name} COMMAND ${name} --mutations ${ARG_ITERATIONS} ${corpus})
+  endif()
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+endfunction()
