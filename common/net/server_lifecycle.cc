@@ -1,5 +1,6 @@
 #include "common/net/server_lifecycle.h"
 
+#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
@@ -9,17 +10,23 @@
 #include <limits>
 #include <mutex>
 
+#include "common/base/log.h"
 #include "common/net/listen_address.h"
-#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
 
+// gRPC's own log repeats, at length, what our statuses say.
+void LogForGrpc(gpr_log_func_args* args) {
+  spdlog::debug("grpc: {}", args->message);
+}
+
 // Process-wide and before the first builder; a second call of the reflection
 // one would register its service twice.
-void EnableStandardServices() {
+void SetUpGrpcOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
+    gpr_set_log_function(LogForGrpc);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
@@ -29,7 +36,7 @@ void EnableStandardServices() {
 
 absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
     const ServerOptions& options, std::span<grpc::Service* const> services) {
-  EnableStandardServices();
+  SetUpGrpcOnce();
   std::unique_ptr<ServerLifecycle> self(new ServerLifecycle());
   grpc::ServerBuilder builder;
   ListenAddress address;

@@ -1,0 +1,59 @@
+#include "common/net/listen_address.h"
+
+#include <gtest/gtest.h>
+
+namespace deltafin {
+namespace {
+
+TEST(ListenAddressTest, SplitsHostAndPort) {
+  const auto v4 = ListenAddress::Parse("127.0.0.1:7400");
+  ASSERT_TRUE(v4.ok());
+  EXPECT_EQ(v4->host, "127.0.0.1");
+  EXPECT_EQ(v4->port, 7400);
+  const auto v6 = ListenAddress::Parse("[::1]:0");
+  ASSERT_TRUE(v6.ok());
+  EXPECT_EQ(v6->host, "::1");
+  EXPECT_EQ(v6->port, 0);
+  EXPECT_EQ(v6->ToString(), "[::1]:0");
+  EXPECT_EQ(v4->ToString(), "127.0.0.1:7400");
+}
+
+TEST(ListenAddressTest, RefusesWhatIsNoAddressWithItsText) {
+  for (const char* text : {"", "7400", "host", "host:", ":7400", "::1:7400",
+                           "host:65536", "host:-1", "host:7400x", "[]:7400"}) {
+    const auto address = ListenAddress::Parse(text);
+    EXPECT_EQ(address.status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+  }
+  EXPECT_NE(std::string(ListenAddress::Parse("host:99999").status().message())
+                .find("'99999' is no port"),
+            std::string::npos);
+}
+
+TEST(ListenAddressTest, LetsLoopbackAddressesAndNamesPass) {
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"}) {
+    const absl::Status status = RequireLoopback({host, 1});
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(ListenAddressTest, RefusesAddressesThatOtherMachinesReach) {
+  for (const char* host : {"0.0.0.0", "::", "192.168.1.5", "10.0.0.1",
+                           "8.8.8.8", "::ffff:127.0.0.1"}) {
+    const absl::Status status = RequireLoopback({host, 7400});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << host;
+    EXPECT_NE(std::string(status.message()).find("other machines"),
+              std::string::npos)
+        << status;
+  }
+}
+
+TEST(ListenAddressTest, SaysWhichHostIsUnknown) {
+  const absl::Status status = RequireLoopback({"no-such-host.invalid", 7400});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(std::string(status.message()).find("no-such-host.invalid"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace deltafin

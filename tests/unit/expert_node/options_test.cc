@@ -1,0 +1,46 @@
+#include "expert_node/options.h"
+
+#include <gtest/gtest.h>
+
+namespace deltafin {
+namespace {
+
+v1::NodeConfig GoodConfig() {
+  v1::NodeConfig config;
+  config.set_model("/models/K3");
+  config.set_listen("127.0.0.1:7400");
+  return config;
+}
+
+TEST(ExpertNodeOptionsTest, TakesEveryFieldOfTheConfiguration) {
+  v1::NodeConfig config = GoodConfig();
+  config.set_ram("3M");
+  config.set_threads(5);
+  config.set_kernel("reference");
+  const auto options = OptionsFromConfig(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->model_dir, "/models/K3");
+  EXPECT_EQ(options->listen, "127.0.0.1:7400");
+  EXPECT_EQ(options->ram_bytes, uint64_t{3} << 20);
+  EXPECT_EQ(options->num_threads, 5);
+  EXPECT_STREQ(options->kernel->name, "reference");
+}
+
+TEST(ExpertNodeOptionsTest, NamesEveryBadFieldAtOnce) {
+  v1::NodeConfig config;
+  config.set_listen("0.0.0.0:7400");
+  config.set_ram("lots");
+  config.set_threads(5000);
+  config.set_kernel("z80");
+  const auto options = OptionsFromConfig(config);
+  EXPECT_EQ(options.status().code(), absl::StatusCode::kInvalidArgument);
+  const std::string message(options.status().message());
+  for (const char* part :
+       {"model: missing", "listen: refused to listen on 0.0.0.0:7400",
+        "ram: ", "lots", "threads: 5000", "kernel: ", "z80"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+  }
+}
+
+}  // namespace
+}  // namespace deltafin
