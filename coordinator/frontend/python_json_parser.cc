@@ -9,7 +9,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/strings/charconv.h"
 #include "common/base/status_macros.h"
 #include "coordinator/frontend/python_json.h"
 #include "coordinator/frontend/utf8.h"
@@ -54,6 +53,10 @@ class Parser {
     RETURN_IF_ERROR(Value(value, 0));
     SkipSpace();
     if (at_ != text_.size()) return Malformed("text after the value");
+    if (lone_surrogate_) {
+      return absl::OutOfRangeError(
+          fmt::format("JSON: lone surrogate before byte {}", *lone_surrogate_));
+    }
     return value;
   }
 
@@ -149,8 +152,8 @@ class Parser {
       }
       value.text = literal == "-0" ? "0" : literal;
     } else {
-      double number = 0;  // absl rounds overflow to infinity, as Python does
-      absl::from_chars(literal.data(), literal.data() + literal.size(), number);
+      // Overflow gives infinity, as in Python.
+      const double number = std::strtod(std::string(literal).c_str(), nullptr);
       value.text = FloatRepr(number);
     }
     at_ = ends->second;
@@ -253,11 +256,13 @@ class Parser {
       const size_t after = at_;
       std::optional<char32_t> low;
       if (code_point < 0xDC00 && Take("\\") && Peek() == 'u') low = HexUnit();
-      if (!low || *low < 0xDC00 || *low >= 0xE000) {
-        return absl::OutOfRangeError(
-            fmt::format("JSON: lone surrogate before byte {}", after));
+      if (low && *low >= 0xDC00 && *low < 0xE000) {
+        code_point = 0x10000 + ((code_point & 0x3FF) << 10) + (*low & 0x3FF);
+      } else {
+        at_ = after;
+        lone_surrogate_ = after;
+        code_point = 0xFFFD;
       }
-      code_point = 0x10000 + ((code_point & 0x3FF) << 10) + (*low & 0x3FF);
     }
     AppendUtf8(code_point, out);
     return absl::OkStatus();
@@ -265,6 +270,8 @@ class Parser {
 
   const std::string_view text_;
   size_t at_ = 0;
+  // Where one ended. The document may still be malformed, which comes first.
+  std::optional<size_t> lone_surrogate_;
 };
 
 }  // namespace

@@ -60,7 +60,7 @@ void AppendUtf8(char32_t code_point, std::string& out) {
     return;
   }
   const int tails = code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
-  const auto mark = static_cast<uint8_t>(0xF00 >> tails);
+  const auto mark = static_cast<uint8_t>(0xF0 << (3 - tails));
   out += static_cast<char>(mark | code_point >> 6 * tails);
   for (int shift = 6 * (tails - 1); shift >= 0; shift -= 6) {
     out += static_cast<char>(0x80 | ((code_point >> shift) & 0x3F));

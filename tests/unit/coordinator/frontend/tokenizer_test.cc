@@ -1,38 +1,19 @@
 #include "coordinator/frontend/tokenizer.h"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "coordinator/frontend/pre_tokenizer.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/coordinator/frontend/text_fixtures.h"
 
 namespace deltafin {
 namespace {
 
 using nlohmann::json;
 using ::testing::HasSubstr;
-
-const std::string kNano = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
-const std::string kTiny = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
-
-std::string ReadAll(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-const Tokenizer& NanoTokenizer() {
-  static const auto* tokenizer = Tokenizer::Load(kNano, 4096)->release();
-  return *tokenizer;
-}
-
-const Tokenizer& TinyTokenizer() {
-  static const auto* tokenizer = Tokenizer::Load(kTiny, 640)->release();
-  return *tokenizer;
-}
 
 std::vector<std::string> Pieces(const std::string& utf8) {
   const CharText text = ReadChars(utf8, utf8.size());
@@ -69,15 +50,13 @@ void ExpectCase(const Tokenizer& tokenizer, const json& item) {
 }
 
 TEST(TokenizerTest, ReproducesTheGoldenCases) {
-  const json golden = json::parse(
-      ReadAll(DELTAFIN_SOURCE_DIR "/tests/golden/text/tokenizer.json"));
+  const json golden = json::parse(ReadAll(kTextGoldens + "/tokenizer.json"));
   ASSERT_EQ(golden["cases"].size(), 28u);
   for (const json& item : golden["cases"]) ExpectCase(TinyTokenizer(), item);
 }
 
 TEST(TokenizerTest, ReproducesTheGoldenLongRuns) {
-  const json golden = json::parse(
-      ReadAll(DELTAFIN_SOURCE_DIR "/tests/golden/text/tokenizer.json"));
+  const json golden = json::parse(ReadAll(kTextGoldens + "/tokenizer.json"));
   for (const json& item : golden["long"]) {
     std::string text;
     for (int i = 0; i < item["times"]; ++i) {
@@ -93,20 +72,42 @@ TEST(TokenizerTest, ReproducesTheGoldenLongRuns) {
 }
 
 TEST(TokenizerTest, ReproducesAllCasesOfTheSharedModel) {
-  const json golden = json::parse(ReadAll(kNano + "/eval/tokenization.json"));
+  const json golden =
+      json::parse(ReadAll(kNanoDir + "/eval/tokenization.json"));
   ASSERT_EQ(golden["cases"].size(), 307u);
   for (const json& item : golden["cases"]) ExpectCase(NanoTokenizer(), item);
 }
 
 TEST(TokenizerTest, ReproducesTheIdsOfTheValidationText) {
-  const json golden = json::parse(ReadAll(kNano + "/eval/tokenization.json"));
-  const std::string text = ReadAll(kNano + "/eval/validation.txt");
+  const json golden =
+      json::parse(ReadAll(kNanoDir + "/eval/tokenization.json"));
+  const std::string text = ReadAll(kNanoDir + "/eval/validation.txt");
   const auto ids = *NanoTokenizer().Encode(text);
   EXPECT_EQ(ids.size(), golden["validation"]["tokens"]);
   char hash[17];
   std::snprintf(hash, sizeof(hash), "%016lx", Fnv1a64(ids));
   EXPECT_EQ(hash, golden["validation"]["fnv1a64_u32le"]);
   EXPECT_EQ(*NanoTokenizer().Decode(ids), text);
+}
+
+TEST(TokenizerTest, AgreesWithTheReferenceOnRandomText) {
+  for (const json& item : ReferenceCases("tokenizer", 1000)) {
+    ExpectCase(NanoTokenizer(), item);
+  }
+}
+
+TEST(TokenizerTest, ManyThreadsEncodeAtOnce) {
+  const std::string text = "Several threads, one tokenizer: the same ids.";
+  const auto expected = *NanoTokenizer().Encode(text);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        EXPECT_EQ(*NanoTokenizer().Encode(text), expected);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(TokenizerTest, OrdinaryTextNeverYieldsControlIds) {
@@ -129,7 +130,7 @@ TEST(TokenizerTest, NamesTheByteWhereTextIsNotUtf8) {
 }
 
 TEST(TokenizerTest, RefusesAVocabularyThatContradictsTheConfig) {
-  const auto tokenizer = Tokenizer::Load(kTiny, 641);
+  const auto tokenizer = Tokenizer::Load(kTinyDir, 641);
   EXPECT_EQ(tokenizer.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(tokenizer.status().message()), HasSubstr("641"));
 }
