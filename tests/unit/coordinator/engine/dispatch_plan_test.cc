@@ -1,0 +1,107 @@
+#include "coordinator/engine/dispatch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+namespace deltafin {
+namespace {
+
+struct Routing {
+  int num_tokens = 0;
+  int top_k = 0;
+  std::vector<int32_t> experts;
+  std::vector<float> weights;
+  RoutedTokens view() const {
+    return {num_tokens, top_k, experts, weights, {}};
+  }
+};
+
+Routing MakeRouting(int num_tokens, int top_k) {
+  Routing routing = {num_tokens, top_k, {}, {}};
+  for (int token = 0; token < num_tokens; ++token) {
+    for (int k = 0; k < top_k; ++k) {
+      routing.experts.push_back(k * 7 + token % 7);
+      routing.weights.push_back(static_cast<float>(token * top_k + k));
+    }
+  }
+  return routing;
+}
+
+// How often each (token, expert, slice, weight) was asked of any node.
+std::map<std::tuple<int, int, int, float>, int> Asked(
+    const DispatchPlan& plan) {
+  std::map<std::tuple<int, int, int, float>, int> asked;
+  for (int node = 0; node < plan.num_nodes(); ++node) {
+    for (const PlannedPart& part : plan.parts(node)) {
+      uint32_t next = 0;
+      for (size_t row = 0; row < part.rows.size(); ++row) {
+        for (; next < part.request.assignment_end(row); ++next) {
+          for (uint32_t i = 0; i < part.request.num_slices(next); ++i) {
+            ++asked[{part.rows[row], part.request.expert(next),
+                     part.request.first_slice(next) + i,
+                     part.request.weight(next)}];
+          }
+        }
+      }
+    }
+  }
+  return asked;
+}
+
+TEST(DispatchPlanTest, AsksForEveryTokenExpertAndSliceOnce) {
+  for (const int num_nodes : {1, 2, 3, 5, 8}) {
+    for (const int num_slices : {1, 3, 12}) {
+      const Routing routing = MakeRouting(300, 4);
+      DispatchPlan plan(num_nodes);
+      plan.Build({1, 2, 3}, routing.view(), *NewEvenCut(num_nodes, num_slices));
+      const auto asked = Asked(plan);
+      EXPECT_EQ(asked.size(), size_t(300) * 4 * num_slices);
+      for (const auto& [triple, times] : asked) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
+TEST(DispatchPlanTest, CutsMessagesAtTheTokenBoundAndNumbersThem) {
+  const Routing routing = MakeRouting(300, 2);
+  DispatchPlan plan(2);
+  plan.Build({9, 8, 7}, routing.view(), *NewEvenCut(2, 12));
+  for (int node = 0; node < 2; ++node) {
+    ASSERT_EQ(plan.parts(node).size(), 3u);
+    EXPECT_EQ(plan.parts(node)[0].request.num_tokens(), 128u);
+    EXPECT_EQ(plan.parts(node)[2].request.num_tokens(), 44u);
+    EXPECT_EQ(plan.parts(node)[2].rows.front(), 256);
+    EXPECT_EQ(plan.parts(node)[2].request.part(), 2u);
+    EXPECT_EQ(plan.parts(node)[2].request.epoch(), 9u);
+    EXPECT_EQ(plan.parts(node)[2].request.step(), 8u);
+    EXPECT_EQ(plan.parts(node)[2].request.layer(), 7u);
+  }
+}
+
+TEST(DispatchPlanTest, SendsANodeOnlyTheTokensThatHaveWorkThere) {
+  // One slice per expert: experts 0 and 3 on node 0, expert 1 on node 1.
+  const Routing routing = {3, 1, {0, 1, 3}, {1, 1, 1}};
+  DispatchPlan plan(3);
+  plan.Build({1, 1, 0}, routing.view(), *NewEvenCut(3, 1));
+  ASSERT_EQ(plan.parts(0).size(), 1u);
+  EXPECT_EQ(plan.parts(0)[0].rows, (std::vector<int32_t>{0, 2}));
+  ASSERT_EQ(plan.parts(1).size(), 1u);
+  EXPECT_EQ(plan.parts(1)[0].rows, (std::vector<int32_t>{1}));
+  EXPECT_TRUE(plan.parts(2).empty());
+}
+
+TEST(DispatchPlanTest, ForgetsTheLayerBefore) {
+  DispatchPlan plan(2);
+  const auto policy = NewEvenCut(2, 3);
+  const Routing large = MakeRouting(300, 4);
+  const Routing small = MakeRouting(1, 4);
+  plan.Build({1, 1, 1}, large.view(), *policy);
+  plan.Build({1, 1, 2}, small.view(), *policy);
+  EXPECT_EQ(plan.num_tokens(), 1);
+  EXPECT_EQ(Asked(plan).size(), 12u);
+  EXPECT_EQ(plan.parts(0)[0].num_slices + plan.parts(1)[0].num_slices, 12u);
+}
+
+}  // namespace
+}  // namespace deltafin

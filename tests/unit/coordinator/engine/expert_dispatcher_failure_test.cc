@@ -1,0 +1,258 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "coordinator/engine/expert_dispatcher.h"
+#include "tests/unit/coordinator/engine/cluster_fixture.h"
+
+namespace deltafin {
+namespace {
+
+using ::testing::AllOf;
+using testing::Cluster;
+using testing::ClusterOptions;
+using testing::FakeExpertNode;
+using testing::FakeNodeOptions;
+using ::testing::HasSubstr;
+using testing::IdsAlone;
+using testing::MakeRequest;
+using testing::OnLoopback;
+using testing::ReplyFate;
+using testing::TokenRecorder;
+
+std::string Message(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+// The second of two nodes is `node`.
+absl::Status ConnectWith(const FakeNodeOptions& node) {
+  ClusterOptions options;
+  options.nodes = {{}, node};
+  Cluster cluster(2, options);
+  return cluster.Connect();
+}
+
+TEST(ExpertDispatcherFailureTest, NodeOfAnotherModelIsRefusedWithBothDigests) {
+  FakeNodeOptions node;
+  node.manifest_digest = "other";
+  const absl::Status status = ConnectWith(node);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(
+      Message(status),
+      AllOf(HasSubstr("node node-1"), HasSubstr("manifest digest"),
+            HasSubstr("coordinator has digest"), HasSubstr("node has other")));
+}
+
+TEST(ExpertDispatcherFailureTest, NodeOfAnotherArithmeticIsRefused) {
+  FakeNodeOptions node;
+  node.numerics_version = 2;
+  EXPECT_THAT(Message(ConnectWith(node)),
+              AllOf(HasSubstr("node node-1"), HasSubstr("numerics version"),
+                    HasSubstr("coordinator has 1"), HasSubstr("node has 2")));
+  node.numerics_version = 1;
+  node.wire_version = 7;
+  EXPECT_THAT(Message(ConnectWith(node)),
+              AllOf(HasSubstr("wire version"), HasSubstr("node has 7")));
+}
+
+TEST(ExpertDispatcherFailureTest, NodeThatRefusesIsNamedWithItsReason) {
+  FakeNodeOptions node;
+  node.refuse_with = 9;  // FAILED_PRECONDITION
+  node.refusal = "draining";
+  const absl::Status status = ConnectWith(node);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("node node-1"), HasSubstr("draining")));
+}
+
+TEST(ExpertDispatcherFailureTest, NobodyListening) {
+  Cluster cluster(1, OnLoopback());
+  cluster.nodes[0]->Stop();
+  const absl::Status status = cluster.Connect();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status), HasSubstr("node node-0"));
+}
+
+TEST(ExpertDispatcherFailureTest, NoNodesAtAll) {
+  EXPECT_EQ(Cluster(0).Connect().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Each way in which a reply can be wrong.
+const std::vector<std::function<void(v1::LayerReply*)>>& Garbage() {
+  static const auto& garbage =
+      *new std::vector<std::function<void(v1::LayerReply*)>>{
+          [](auto* reply) { reply->mutable_sums()->pop_back(); },
+          [](auto* reply) { reply->clear_sums(); },
+          [](auto* reply) { reply->add_token(99); },
+          [](auto* reply) { reply->set_token(0, 5); },
+          [](auto* reply) { reply->clear_token(); },
+          [](auto* reply) { reply->set_part(4000000000u); },
+          [](auto* reply) { reply->set_layer(77); },
+          [](auto* reply) { reply->set_step(1u << 30); },
+          [](auto* reply) { reply->set_epoch(~uint64_t{0}); },
+          [](auto* reply) { reply->set_slices_computed(0); },
+          [](auto* reply) { reply->set_bytes_read(~uint64_t{0}); },
+          [](auto* reply) { reply->set_status_code(12345); },
+          [](auto* reply) {
+            reply->set_status_code(11);
+            reply->set_error_expert(1u << 31);
+          },
+          [](auto* reply) {
+            for (char& c : *reply->mutable_sums()) c = '\x7f';
+          }};
+  return garbage;
+}
+
+TEST(ExpertDispatcherFailureTest, GarbageIsRecognisedAndTheNextRequestRuns) {
+  std::atomic<int> kind = -1;
+  ClusterOptions options;
+  options.nodes.resize(2);
+  options.nodes[1].on_reply = [&kind](const auto& request, auto* reply) {
+    if (kind >= 0 && request.layer() == 2) Garbage()[kind](reply);
+    return ReplyFate::kSend;
+  };
+  Cluster cluster(2, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  for (kind = 0; kind < static_cast<int>(Garbage().size()); ++kind) {
+    const absl::Status status = cluster.Run(request).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << kind;
+    EXPECT_THAT(Message(status), HasSubstr("layer 2: node node-1")) << kind;
+  }
+  kind = -1;
+  std::vector<int32_t> ids;
+  EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+}
+
+TEST(ExpertDispatcherFailureTest, LowestErrorOverAllNodesIsReported) {
+  ClusterOptions options;
+  options.nodes.resize(3);
+  for (FakeNodeOptions& node : options.nodes) {
+    node.on_reply = [](const v1::LayerRequest& request, auto* reply) {
+      // Each node names the first expert of its last row.
+      const int row = static_cast<int>(request.num_tokens()) - 1;
+      const uint32_t first = row == 0 ? 0 : request.assignment_end(row - 1);
+      reply->set_status_code(11);
+      reply->set_error_token(row);
+      reply->set_error_expert(request.expert(first));
+      reply->set_status_message("expert " +
+                                std::to_string(request.expert(first)));
+      return ReplyFate::kSend;
+    };
+  }
+  Cluster cluster(3, options);
+  const absl::Status status = cluster.Run(MakeRequest({1}, 1)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  // Three slices over three nodes: all report the token's lowest expert, and
+  // of equal ones the first node's is told.
+  EXPECT_THAT(Message(status), HasSubstr("layer 1: node node-0: expert"));
+}
+
+TEST(ExpertDispatcherFailureTest, BrokenStreamNamesPlaceAndIsOpenedAgain) {
+  std::atomic<bool> broken = true;
+  ClusterOptions options;
+  options.nodes.resize(2);
+  options.nodes[1].on_reply = [&broken](const auto& request, auto*) {
+    return broken && request.layer() == 3 ? ReplyFate::kBreakStream
+                                          : ReplyFate::kSend;
+  };
+  Cluster cluster(2, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  const absl::Status status = cluster.Run(request).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("layer 3 expert"), HasSubstr("node node-1")));
+  broken = false;
+  EXPECT_TRUE(cluster.Run(request).status.ok());
+}
+
+TEST(ExpertDispatcherFailureTest, NodeThatDiedIsUsedAgainWhenItReturns) {
+  Cluster cluster(2, OnLoopback());
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  ASSERT_TRUE(cluster.Run(request).status.ok());
+  FakeNodeOptions same;
+  same.shape = cluster.spine.spec().expert_shape();
+  same.port = cluster.nodes[1]->port();
+  cluster.nodes[1]->Stop();
+  const absl::Status status = cluster.Run(request).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("layer 1 expert"), HasSubstr("node node-1")));
+  cluster.nodes[1] = std::make_unique<FakeExpertNode>(same);
+  // The library may wait for its reconnection backoff first.
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  RequestResult result;
+  do {
+    result = cluster.Run(request);
+  } while (!result.status.ok() && absl::Now() < deadline);
+  EXPECT_TRUE(result.status.ok()) << result.status;
+}
+
+TEST(ExpertDispatcherFailureTest, SilentNodeRunsIntoTheLayersDeadline) {
+  ClusterOptions options;
+  options.nodes.resize(2);
+  options.nodes[1].on_reply = [](const auto&, auto*) {
+    return ReplyFate::kForget;
+  };
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->layer_timeout = absl::Milliseconds(50);
+  };
+  Cluster cluster(2, options);
+  // One that the engine thread waits for, one of the exchange thread.
+  for (const int length : {1, 300}) {
+    const absl::Status status =
+        cluster.Run(MakeRequest(std::vector<int32_t>(length, 5), 1)).status;
+    EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(Message(status),
+                HasSubstr("layer 1: no answer in time from node node-1"));
+  }
+}
+
+TEST(ExpertDispatcherFailureTest, CancelTellsTheNodesAndLateRepliesAreDropped) {
+  for (const int length : {1, 300}) {
+    std::atomic<bool> asked = false;
+    std::atomic<bool> silent = true;
+    ClusterOptions options;
+    options.nodes.resize(2);
+    options.nodes[1].on_reply = [&](const auto&, auto*) {
+      asked = true;
+      return silent ? ReplyFate::kWithhold : ReplyFate::kSend;
+    };
+    Cluster cluster(2, options);
+    ASSERT_TRUE(cluster.Connect().ok());
+    const GenerationRequest request =
+        MakeRequest(std::vector<int32_t>(length, 5), 2);
+    TokenRecorder recorder;
+    const auto id = cluster.scheduler->Submit(request, &recorder);
+    while (!asked) std::this_thread::yield();
+    cluster.scheduler->Cancel(*id);
+    EXPECT_EQ(recorder.AwaitFinish().status.code(),
+              absl::StatusCode::kCancelled);
+    silent = false;
+    std::vector<int32_t> ids;
+    EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
+    EXPECT_EQ(ids, IdsAlone(request));
+    EXPECT_EQ(cluster.nodes[0]->steps_cancelled(), 1);
+    EXPECT_EQ(cluster.nodes[1]->steps_cancelled(), 1);
+  }
+}
+
+TEST(ExpertDispatcherFailureTest, DispatcherLeavesWhileRepliesAreOwed) {
+  ClusterOptions options;
+  options.nodes.resize(1);
+  options.nodes[0].on_reply = [](const auto&, auto*) {
+    return ReplyFate::kForget;
+  };
+  Cluster cluster(1, options);
+  ASSERT_TRUE(cluster.Connect().ok());
+  TokenRecorder recorder;
+  ASSERT_TRUE(cluster.scheduler->Submit(MakeRequest({1}, 1), &recorder).ok());
+  cluster.scheduler.reset();
+  EXPECT_EQ(recorder.AwaitFinish().status.code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace deltafin
