@@ -21,10 +21,10 @@ namespace deltafin::testing {
 
 struct SpineRunOptions {
   SpinePrecision precision = SpinePrecision::kBf16;
-  std::string kernel;  // empty: the best
+  std::string kernel = {};  // empty: the best
   int num_threads = 1;
   int64_t generation_bytes = 0;
-  std::string cache_dir;
+  std::string cache_dir = {};
 };
 
 class SpineRun {

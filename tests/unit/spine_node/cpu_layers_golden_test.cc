@@ -1,8 +1,8 @@
-// Every layer of golden/tiny-a alone: golden inputs in, golden outputs out.
+// Every layer of golden/tiny-a alone: golden inputs in, golden outputs out, for
+// the bf16 and the int8 spine.
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,14 +17,19 @@
 #include "spine_node/spine_loader.h"
 #include "tests/testing/golden_file.h"
 #include "tests/testing/local_experts.h"
+#include "tests/testing/model_copy.h"
 
 namespace deltafin::testing {
 namespace {
 
 const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
 constexpr int kTokens = 24;
-// One layer in f32 on values of size one: rounding alone gives about 1e-6.
-constexpr double kTolerance = 2e-5;
+// Largest difference of one bf16 layer with f32 activations on values of size
+// one: rounding alone gives about 1e-6.
+constexpr double kBf16Tolerance = 2e-5;
+// Root mean square of the difference against that of the values: rows rounded
+// to 1/254 of their largest weight, a few products deep.
+constexpr double kInt8Tolerance = 2e-2;
 
 template <typename T>
 T ValueOrDie(absl::StatusOr<T> value) {
@@ -32,16 +37,7 @@ T ValueOrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Largest absolute difference.
-double Distance(const float* actual, const std::vector<double>& expected) {
-  double worst = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    worst = std::max(worst, std::abs(actual[i] - expected[i]));
-  }
-  return worst;
-}
-
-class CpuLayersGoldenTest : public ::testing::Test {
+class CpuLayersGoldenTest : public ::testing::TestWithParam<SpinePrecision> {
  protected:
   CpuLayersGoldenTest()
       : weights_(ValueOrDie(LoadSpineWeights(Options()))),
@@ -62,7 +58,8 @@ class CpuLayersGoldenTest : public ::testing::Test {
 
   SpineOptions Options() {
     SpineOptions options;
-    options.model_dir = kTinyDir;
+    options.model_dir = model_.path();
+    options.precision = GetParam();
     options.kernel = &BestKernel();
     options.threads = &threads_;
     return options;
@@ -98,6 +95,23 @@ class CpuLayersGoldenTest : public ::testing::Test {
     return rows;
   }
 
+  static void ExpectNear(const float* actual,
+                         const std::vector<double>& expected) {
+    double worst = 0, difference = 0, size = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      const double d = actual[i] - expected[i];
+      worst = std::max(worst, std::abs(d));
+      difference += d * d;
+      size += expected[i] * expected[i];
+    }
+    if (GetParam() == SpinePrecision::kBf16) {
+      EXPECT_LT(worst, kBf16Tolerance);
+    } else {
+      EXPECT_LT(std::sqrt(difference / size), kInt8Tolerance);
+    }
+  }
+
+  ModelCopy model_{kTinyDir};
   GoldenFile golden_{kTinyDir + "/golden.safetensors"};
   ThreadPool threads_{2, "test"};
   SpineWeights weights_;
@@ -110,7 +124,7 @@ class CpuLayersGoldenTest : public ::testing::Test {
   TokenGroup group_;
 };
 
-TEST_F(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
+TEST_P(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
   auto kda = ValueOrDie(KdaAttention::Create(context_));
   int layers_seen = 0;
   for (int layer = 0; layer < spec().num_hidden_layers; ++layer) {
@@ -122,7 +136,7 @@ TEST_F(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
         Normalized(Golden(layer, "attn_mix"), weights.input_norm);
     ASSERT_TRUE(
         kda->Forward(layer, weights.kda, x.row(0), group_, out_.row(0)).ok());
-    EXPECT_LT(Distance(out_.row(0), Golden(layer, "attn_out")), kTolerance);
+    ExpectNear(out_.row(0), Golden(layer, "attn_out"));
 
     const int dim = spec().kda_head_dim, heads = spec().kda_num_heads;
     const auto matrix = GoldenState(layer, "S");
@@ -132,14 +146,11 @@ TEST_F(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
     for (int h = 0; h < heads; ++h) {
       const KdaHeadState head = state_->kda(layer, h);
       const auto begin = matrix.begin() + h * dim * dim;
-      EXPECT_LT(Distance(head.matrix, {begin, begin + dim * dim}), kTolerance);
+      ExpectNear(head.matrix, {begin, begin + dim * dim});
       for (int c = 0; c < 3; ++c) {
         for (int j = 0; j < 3; ++j) {
           const auto row = conv[c].begin() + (j * heads + h) * dim;
-          EXPECT_LT(
-              Distance(head.history + (3 * c + j) * dim, {row, row + dim}),
-              kTolerance)
-              << "projection " << c << " step " << j;
+          ExpectNear(head.history + (3 * c + j) * dim, {row, row + dim});
         }
       }
     }
@@ -147,7 +158,7 @@ TEST_F(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
   EXPECT_EQ(layers_seen, 9);
 }
 
-TEST_F(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
+TEST_P(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
   auto mla = ValueOrDie(MlaAttention::Create(context_));
   int layers_seen = 0;
   for (int layer = 0; layer < spec().num_hidden_layers; ++layer) {
@@ -159,7 +170,7 @@ TEST_F(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
         Normalized(Golden(layer, "attn_mix"), weights.input_norm);
     ASSERT_TRUE(
         mla->Forward(layer, weights.mla, x.row(0), group_, out_.row(0)).ok());
-    EXPECT_LT(Distance(out_.row(0), Golden(layer, "attn_out")), kTolerance);
+    ExpectNear(out_.row(0), Golden(layer, "attn_out"));
 
     const auto latent = GoldenState(layer, "latent");
     const auto rope = GoldenState(layer, "rope");
@@ -169,15 +180,15 @@ TEST_F(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
     for (int t = 0; t < kTokens; ++t) {
       const auto l = latent.begin() + t * latent_size;
       const auto r = rope.begin() + t * rope_size;
-      EXPECT_LT(Distance(cached, {l, l + latent_size}), kTolerance);
-      EXPECT_LT(Distance(cached + latent_size, {r, r + rope_size}), kTolerance);
+      ExpectNear(cached, {l, l + latent_size});
+      ExpectNear(cached + latent_size, {r, r + rope_size});
       cached += latent_size + rope_size;
     }
   }
   EXPECT_EQ(layers_seen, 4);
 }
 
-TEST_F(CpuLayersGoldenTest, DenseMlpGivesGoldenOutput) {
+TEST_P(CpuLayersGoldenTest, DenseMlpGivesGoldenOutput) {
   auto mlp = ValueOrDie(Mlp::Create(context_));
   const LayerWeights& weights = weights_.layers[0];
   const FloatRows x =
@@ -185,10 +196,10 @@ TEST_F(CpuLayersGoldenTest, DenseMlpGivesGoldenOutput) {
   ASSERT_TRUE(mlp->Forward(kDenseMlpNames, weights.dense,
                            {x.row(0), x.width(), kTokens}, out_.row(0))
                   .ok());
-  EXPECT_LT(Distance(out_.row(0), Golden(0, "mlp_out")), kTolerance);
+  ExpectNear(out_.row(0), Golden(0, "mlp_out"));
 }
 
-TEST_F(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
+TEST_P(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
   auto mlp = ValueOrDie(Mlp::Create(context_));
   auto router = ValueOrDie(Router::Create(context_));
   LocalExperts routed(kTinyDir, BestKernel());
@@ -236,13 +247,13 @@ TEST_F(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
                     .ok());
     context_.ops.add(out_.row(0), shared.row(0), kTokens * spec().hidden_size,
                      out_.row(0));
-    EXPECT_LT(Distance(out_.row(0), Golden(layer, "mlp_out")), kTolerance);
+    ExpectNear(out_.row(0), Golden(layer, "mlp_out"));
   }
 }
 
 // Golden values have no mixture before its norm except as the next operator's
 // input, so the mixture is compared after the norm.
-TEST_F(CpuLayersGoldenTest, AttentionResidualsMixSnapshotsAndPrefix) {
+TEST_P(CpuLayersGoldenTest, AttentionResidualsMixSnapshotsAndPrefix) {
   std::vector<FloatRows> snapshots;
   snapshots.push_back(Rows(golden_.Get<double>("f64.embed")));
   for (int layer = 1; layer < spec().num_hidden_layers; ++layer) {
@@ -256,14 +267,21 @@ TEST_F(CpuLayersGoldenTest, AttentionResidualsMixSnapshotsAndPrefix) {
                     .ok());
     const FloatRows expected =
         Normalized(Golden(layer, "attn_mix"), weights.input_norm);
-    EXPECT_LT(Distance(out_.row(0), {expected.row(0), expected.row(kTokens)}),
-              kTolerance);
+    ExpectNear(out_.row(0), {expected.row(0), expected.row(kTokens)});
     if (layer % spec().attn_res_block_size == 0) {
       snapshots.push_back(Rows(Golden(layer - 1, "prefix")));
     }
   }
   EXPECT_EQ(snapshots.size(), 3u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Spines, CpuLayersGoldenTest,
+                         ::testing::Values(SpinePrecision::kBf16,
+                                           SpinePrecision::kInt8),
+                         [](const auto& info) {
+                           return info.param == SpinePrecision::kInt8 ? "Int8"
+                                                                      : "Bf16";
+                         });
 
 }  // namespace
 }  // namespace deltafin::testing
