@@ -16,7 +16,8 @@ for object in "$@"; do
     *) continue ;;
   esac
   seen=$((seen + 1))
-  weak=$("$nm" -C "$object" | grep -E '^[0-9a-f]+ [WVvu] ')
+  weak=$("$nm" -C "$object" | grep -E '^[0-9a-f]+ [WVvu] ' |
+    grep -v ' DW\.ref\.')  # references to data of the unwinder
   if [ -n "$weak" ]; then
     echo "weak symbols in $object:"
     echo "$weak"
