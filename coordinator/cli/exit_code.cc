@@ -36,6 +36,7 @@ ExitCode ExitCodeOf(const absl::Status& status) {
       return kExitOk;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kDataLoss:
       return kExitBadInput;
     case absl::StatusCode::kUnavailable:

@@ -1,14 +1,10 @@
 #include "coordinator/cli/run_command.h"
 
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <utility>
 
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/logits_dump.h"
@@ -65,20 +61,27 @@ absl::Status RunCommand::Run() {
   ASSIGN_OR_RETURN(Prompt prompt,
                    prompt_flags_.Encode(coordinator.tokenizer(),
                                         coordinator.model().spec));
-  if (!dump_logits_.empty()) {
+  if (!dump_logits_.empty()) {  // a bad path is refused before the long load
     RETURN_IF_ERROR(LogitsDump::Create(dump_logits_, 1).status());
   }
-  const absl::StatusOr<RunReport> report = Generate(
-      coordinator, std::move(request), std::move(prompt), generation);
-  if (absl::IsCancelled(report.status())) return InterruptedError();
-  RETURN_IF_ERROR(report.status());
-  return Print(*report);
+  ASSIGN_OR_RETURN(RunReport report, Load(coordinator));
+  report.prompt_ids = prompt.ids;
+  request.prompt_ids = std::move(prompt.ids);
+  absl::StatusOr<GenerationOutput> output = Generate(
+      generation, coordinator.model().spec.vocab_size, std::move(request),
+      {prompt.chat, generation_flags_.stop_strings()});
+  if (absl::IsCancelled(output.status())) return InterruptedError();
+  RETURN_IF_ERROR(output.status());
+  report.output = *std::move(output);
+  ASSIGN_OR_RETURN(report.output_sha256,
+                   OutputSha256(report.output.ids, dump_logits_));
+  if (stats_) {
+    ASSIGN_OR_RETURN(report.statistics, coordinator.Statistics());
+  }
+  return Print(report);
 }
 
-absl::StatusOr<RunReport> RunCommand::Generate(Coordinator& coordinator,
-                                               GenerationRequest request,
-                                               Prompt prompt,
-                                               Generation& generation) const {
+absl::StatusOr<RunReport> RunCommand::Load(Coordinator& coordinator) {
   const absl::Time begin = absl::Now();
   RETURN_IF_ERROR(coordinator.Init());
   RETURN_IF_ERROR(coordinator.Start());
@@ -87,36 +90,33 @@ absl::StatusOr<RunReport> RunCommand::Generate(Coordinator& coordinator,
   report.model = coordinator.model().dir;
   report.manifest_digest = coordinator.model().manifest_digest;
   report.settings = coordinator.settings();
-  report.prompt_ids = prompt.ids;
-  request.prompt_ids = std::move(prompt.ids);
+  return report;
+}
 
-  std::optional<LogitsDump> dump;
-  absl::Status dump_status;
+absl::StatusOr<GenerationOutput> RunCommand::Generate(
+    Generation& generation, int vocab_size, GenerationRequest request,
+    TextSinkOptions text) const {
   GenerationCallbacks callbacks;
   if (!json_) callbacks.on_text = PrintDelta;
-  if (!dump_logits_.empty()) {
-    request.want_all_logits = true;
-    ASSIGN_OR_RETURN(dump,
-                     LogitsDump::Create(dump_logits_,
-                                        coordinator.model().spec.vocab_size));
-    callbacks.on_logits = [&](int64_t, std::span<const float> row) {
-      dump_status.Update(dump->Append(row));
-      if (!dump_status.ok()) generation.Cancel();
-    };
+  if (dump_logits_.empty()) {
+    return generation.Run(std::move(request), std::move(text),
+                          std::move(callbacks));
   }
+  ASSIGN_OR_RETURN(LogitsDump dump,
+                   LogitsDump::Create(dump_logits_, vocab_size));
+  absl::Status dump_status;  // the engine thread's until Run returns
+  callbacks.on_logits = [&](int64_t, std::span<const float> row) {
+    if (!dump_status.ok()) return;
+    dump_status = dump.Append(row);
+    if (!dump_status.ok()) generation.Cancel();
+  };
+  request.want_all_logits = true;
   absl::StatusOr<GenerationOutput> output = generation.Run(
-      std::move(request), {prompt.chat, generation_flags_.stop_strings()},
-      std::move(callbacks));
+      std::move(request), std::move(text), std::move(callbacks));
   RETURN_IF_ERROR(dump_status);
   RETURN_IF_ERROR(output.status());
-  report.output = *std::move(output);
-  if (dump.has_value()) RETURN_IF_ERROR(dump->Commit());
-  ASSIGN_OR_RETURN(report.output_sha256,
-                   OutputSha256(report.output.ids, dump_logits_));
-  if (stats_) {
-    ASSIGN_OR_RETURN(report.statistics, coordinator.Statistics());
-  }
-  return report;
+  RETURN_IF_ERROR(dump.Commit());
+  return output;
 }
 
 absl::Status RunCommand::Print(const RunReport& report) const {

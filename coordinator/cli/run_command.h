@@ -20,9 +20,13 @@ class RunCommand final : public Command {
   absl::Status Run() override;
 
  private:
-  absl::StatusOr<RunReport> Generate(Coordinator& coordinator,
-                                     GenerationRequest request, Prompt prompt,
-                                     Generation& generation) const;
+  // Loads the model and says what was loaded.
+  static absl::StatusOr<RunReport> Load(Coordinator& coordinator);
+  // Streams text and dumps logits as the flags say.
+  absl::StatusOr<GenerationOutput> Generate(Generation& generation,
+                                            int vocab_size,
+                                            GenerationRequest request,
+                                            TextSinkOptions text) const;
   absl::Status Print(const RunReport& report) const;
 
   CoordinatorFlags coordinator_flags_;

@@ -1,0 +1,64 @@
+#include "coordinator/memory_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace deltafin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+MemoryDemand Demand() {
+  MemoryDemand demand;
+  demand.spine.weight_bytes = 4 * kGiB;
+  demand.spine.sequence_fixed_bytes = 1000;
+  demand.spine.sequence_token_bytes = 10;
+  demand.spine.step_fixed_bytes = 500;
+  demand.spine.step_token_bytes = 3;
+  demand.context_tokens = 100;
+  demand.max_sequences = 2;
+  demand.prefill_chunk = 50;
+  demand.all_expert_bytes = 8 * kGiB;
+  return demand;
+}
+
+TEST(MemoryPlanTest, AddsUpItsParts) {
+  const MemoryPlan plan = PlanMemory(Demand(), 100 * kGiB);
+  EXPECT_EQ(plan.spine_bytes, 4 * kGiB);
+  EXPECT_EQ(plan.sequence_bytes, 2 * (1000 + 100 * 10u));
+  EXPECT_EQ(plan.step_bytes, 500 + 50 * 3u);
+  EXPECT_EQ(plan.budget.total(), plan.spine_bytes + plan.sequence_bytes +
+                                     plan.step_bytes + plan.tier_bytes +
+                                     kReserveBytes);
+}
+
+TEST(MemoryPlanTest, ExpertsGetWhatIsLeftAndNoMoreThanThereAre) {
+  EXPECT_EQ(PlanMemory(Demand(), 100 * kGiB).tier_bytes, 8 * kGiB);
+  const MemoryPlan tight = PlanMemory(Demand(), 6 * kGiB);
+  EXPECT_EQ(tight.budget.total(), 6 * kGiB);
+  EXPECT_LT(tight.tier_bytes, 2 * kGiB);
+  EXPECT_TRUE(tight.Check().ok());
+}
+
+TEST(MemoryPlanTest, RemoteExpertsTakeNothing) {
+  MemoryDemand demand = Demand();
+  demand.all_expert_bytes = 0;
+  EXPECT_EQ(PlanMemory(demand, 100 * kGiB).tier_bytes, 0u);
+}
+
+TEST(MemoryPlanTest, WhatDoesNotFitIsRefusedWithTheNumbers) {
+  const absl::Status status = PlanMemory(Demand(), 3 * kGiB).Check();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("spine"), HasSubstr("4.00 GiB"), HasSubstr("3.00 GiB")));
+  MemoryDemand demand = Demand();
+  demand.tier_bytes = 200 * kGiB;
+  EXPECT_FALSE(PlanMemory(demand, 100 * kGiB).Check().ok());
+}
+
+}  // namespace
+}  // namespace deltafin

@@ -1,0 +1,79 @@
+#include "coordinator/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace deltafin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(CoordinatorOptionsTest, DefaultsNeedNoField) {
+  const auto options = ParseCoordinatorOptions({});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->nodes.empty());
+  EXPECT_EQ(options->precision, SpinePrecision::kBf16);
+  EXPECT_EQ(options->device, "cpu");
+  EXPECT_EQ(options->prefill_chunk, 512);
+  EXPECT_FALSE(options->ram_bytes.has_value());
+}
+
+TEST(CoordinatorOptionsTest, ReadsEveryField) {
+  v1::CoordinatorConfig config;
+  config.set_model("/m");
+  config.add_nodes("a:1");
+  config.add_nodes("[::1]:65535");
+  config.set_spine("int8");
+  config.set_device("torch-cpu");
+  config.set_kernel("reference");
+  config.set_threads(3);
+  config.set_prefill_chunk(9);
+  config.set_ram("2G");
+  config.set_context(77);
+  config.set_max_sequences(5);
+  config.set_cache_dir("/c");
+  config.set_layer_deadline_ms(1500);
+  const auto options = ParseCoordinatorOptions(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->model_dir, "/m");
+  EXPECT_EQ(options->nodes.size(), 2u);
+  EXPECT_EQ(options->precision, SpinePrecision::kInt8);
+  EXPECT_EQ(options->device, "torch-cpu");
+  EXPECT_EQ(options->kernel, "reference");
+  EXPECT_EQ(options->num_threads, 3);
+  EXPECT_EQ(options->prefill_chunk, 9);
+  EXPECT_EQ(options->ram_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(options->context_tokens, 77);
+  EXPECT_EQ(options->max_sequences, 5);
+  EXPECT_EQ(options->cache_dir, "/c");
+  EXPECT_EQ(options->layer_deadline, absl::Milliseconds(1500));
+}
+
+TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {
+  v1::CoordinatorConfig config;
+  config.add_nodes("nowhere");
+  config.set_spine("fp4");
+  config.set_device("abacus");
+  config.set_kernel("mmx");
+  config.set_ram("much");
+  config.set_threads(100000);
+  const absl::Status status = ParseCoordinatorOptions(config).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("nowhere"), HasSubstr("fp4"),
+                    HasSubstr("abacus"), HasSubstr("mmx"), HasSubstr("much"),
+                    HasSubstr("100000")));
+}
+
+TEST(CoordinatorOptionsTest, AddressesNeedAPort) {
+  for (const char* bad : {"host", "host:", ":80", "host:0", "host:65536",
+                          "host:8x", "host:-1"}) {
+    v1::CoordinatorConfig config;
+    config.add_nodes(bad);
+    EXPECT_FALSE(ParseCoordinatorOptions(config).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace deltafin

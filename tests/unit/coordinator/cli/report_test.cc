@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "coordinator/cli/bench_command.h"
+#include "coordinator/cli/run_report.h"
+#include "coordinator/cli/stats_table.h"
+
+namespace deltafin {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+RunStatistics Statistics() {
+  RunStatistics statistics;
+  statistics.settings = {"cpu-bf16", "avx2", 2, 512, 8192, "even"};
+  statistics.scheduler.steps = 4;
+  statistics.scheduler.prefill_tokens = 7;
+  statistics.scheduler.decode_tokens = 3;
+  statistics.scheduler.sequences_in_steps = 6;
+  statistics.scheduler.forward.network = 0.02;
+  NodeReport node;
+  node.address = "h:1";
+  node.counters.set_slices_computed(480);
+  node.counters.set_evictions(9);
+  statistics.nodes.push_back(node);
+  return statistics;
+}
+
+RunReport Report() {
+  RunReport report;
+  report.prompt_ids = {1, 2};
+  report.output.ids = {3, 4};
+  report.output.text = "a \xff";
+  report.output.result.finish_reason = FinishReason::kLength;
+  report.output.result.timings.decode = absl::Milliseconds(40);
+  report.output_sha256 = "ab";
+  return report;
+}
+
+TEST(ReportTest, JsonHoldsIdsTextAndReason) {
+  const Json json = Json::parse(RunReportJson(Report()));
+  EXPECT_EQ(json["prompt_ids"], Json({1, 2}));
+  EXPECT_EQ(json["output_ids"], Json({3, 4}));
+  EXPECT_EQ(json["text"], "a \xEF\xBF\xBD");
+  EXPECT_EQ(json["finish_reason"], "length");
+  EXPECT_FALSE(json.contains("stats"));
+  EXPECT_FALSE(json.contains("reasoning"));
+}
+
+TEST(ReportTest, StatisticsAreTheSameInJsonAndTable) {
+  const Json json = Json::parse(StatisticsJson(Statistics()));
+  EXPECT_EQ(json["steps"], 4);
+  EXPECT_EQ(json["nodes"][0]["slices_computed"], 480);
+  EXPECT_EQ(json["nodes"][0]["evictions"], 9);
+  EXPECT_DOUBLE_EQ(json["seconds_per_token"]["network"], 0.002);
+  const std::string table = StatsTable(Statistics());
+  EXPECT_THAT(table, HasSubstr("2.000 ms"));
+  EXPECT_THAT(table, HasSubstr("480"));
+  EXPECT_THAT(table, HasSubstr("sequences per step 1.50"));
+}
+
+TEST(ReportTest, HashOfIdsIsOverLittleEndianWords) {
+  // SHA-256 of 01 00 00 00.
+  EXPECT_EQ(*OutputSha256({1}, ""),
+            "67abdd721024f0ff4e0b3f4c2fc13bc5bad42d0b7851d456d88d203d15aaa450");
+}
+
+TEST(ReportTest, CountersAreWhatCameSince) {
+  std::vector<NodeReport> before(1), after(1);
+  before[0].counters.set_slices_computed(10);
+  after[0].counters.set_slices_computed(25);
+  after[0].counters.set_resident_bytes(7);
+  const std::vector<NodeReport> since = CountersSince(before, after);
+  EXPECT_EQ(since[0].counters.slices_computed(), 15u);
+  EXPECT_EQ(since[0].counters.resident_bytes(), 7u);
+}
+
+TEST(BenchTest, ReadsTheReportOfARun) {
+  const auto run = ParseBenchRun(RunReportJson(Report()));
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_DOUBLE_EQ(run->decode_seconds_per_token, 0.04);  // one decoded token
+  EXPECT_EQ(run->output_sha256, "ab");
+  EXPECT_FALSE(ParseBenchRun("{}").ok());
+  EXPECT_FALSE(ParseBenchRun("no json").ok());
+}
+
+TEST(BenchTest, OutputsMustAgree) {
+  BenchSide a{"A", {{1, 1, "x"}, {1, 1, "x"}}};
+  BenchSide b{"B", {{1, 1, "x"}}};
+  EXPECT_TRUE(CheckSameOutput(a, b).ok());
+  b.runs.push_back({1, 1, "y"});
+  EXPECT_THAT(std::string(CheckSameOutput(a, b).message()), HasSubstr("y"));
+}
+
+}  // namespace
+}  // namespace deltafin
