@@ -27,8 +27,7 @@ MemoryPlan PlanMemory(const MemoryDemand& demand, uint64_t available_bytes) {
   plan.sequence_bytes =
       demand.max_sequences * (spine.sequence_fixed_bytes +
                               demand.context_tokens * spine.sequence_token_bytes);
-  plan.step_bytes =
-      spine.step_fixed_bytes + demand.prefill_chunk * spine.step_token_bytes;
+  plan.step_bytes = demand.prefill_chunk * spine.step_token_bytes;
   const uint64_t used = plan.spine_bytes + plan.sequence_bytes +
                         plan.step_bytes + kReserveBytes;
   plan.tier_bytes = demand.tier_bytes.value_or(

@@ -14,8 +14,8 @@
 
 namespace deltafin {
 
-// Program, network buffers and file reads in flight; measured well below this
-// with k3-nano, whose process takes under 100 MB in all.
+// Program, network buffers, file reads in flight and the scratch of the layers,
+// which is about 0.3 GB for K3 (memory_needs.h).
 inline constexpr uint64_t kReserveBytes = uint64_t{512} << 20;
 
 struct MemoryDemand {

@@ -16,7 +16,6 @@ MemoryDemand Demand() {
   demand.spine.weight_bytes = 4 * kGiB;
   demand.spine.sequence_fixed_bytes = 1000;
   demand.spine.sequence_token_bytes = 10;
-  demand.spine.step_fixed_bytes = 500;
   demand.spine.step_token_bytes = 3;
   demand.context_tokens = 100;
   demand.max_sequences = 2;
@@ -29,7 +28,7 @@ TEST(MemoryPlanTest, AddsUpItsParts) {
   const MemoryPlan plan = PlanMemory(Demand(), 100 * kGiB);
   EXPECT_EQ(plan.spine_bytes, 4 * kGiB);
   EXPECT_EQ(plan.sequence_bytes, 2 * (1000 + 100 * 10u));
-  EXPECT_EQ(plan.step_bytes, 500 + 50 * 3u);
+  EXPECT_EQ(plan.step_bytes, 50 * 3u);
   EXPECT_EQ(plan.budget.total(), plan.spine_bytes + plan.sequence_bytes +
                                      plan.step_bytes + plan.tier_bytes +
                                      kReserveBytes);
