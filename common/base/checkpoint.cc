@@ -181,7 +181,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(
     if (!read.ok()) return AddContext(read, index_path);
   } else if (absl::IsNotFound(index.status())) {
     // Without an index one file holds everything.
-    if (!impl.ReadSingleFile().ok()) return index.status();
+    const absl::Status read = impl.ReadSingleFile();
+    if (!read.ok()) return absl::IsNotFound(read) ? index.status() : read;
   } else {
     return index.status();
   }

@@ -1,13 +1,13 @@
 # deltafin_fuzz(name SOURCES ... LINK ... CORPUS ... [ITERATIONS n]): a program from sources that define
 # LLVMFuzzerTestOneInput. With clang it is a libFuzzer program; with other compilers it replays the corpus and a fixed
 # number of deterministic mutations of it. CORPUS: files and folders of seed inputs. The ctest entry is bounded by
-# ITERATIONS (default 20000), so that it takes seconds.
+# ITERATIONS (default 100000), so that it takes seconds.
 set(DELTAFIN_FUZZ_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(deltafin_fuzz name)
   cmake_parse_arguments(ARG "" "ITERATIONS" "SOURCES;LINK;CORPUS" ${ARGN})
   if(NOT ARG_ITERATIONS)
-    set(ARG_ITERATIONS 20000)
+    set(ARG_ITERATIONS 100000)
   endif()
   set(corpus)
   foreach(seed IN LISTS ARG_CORPUS)
