@@ -1,7 +1,9 @@
 // spine_node/memory_needs.h
 //
 // What a CPU spine asks of this machine's memory and disk, from the config
-// alone: the RAM budget is settled before anything is loaded.
+// alone: the RAM budget is settled before anything is loaded. The scratch of
+// the layers, bounded by a token group and about 0.3 GB for K3, is the
+// reserve's.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +17,7 @@ struct SpineMemoryNeeds {
   int64_t weight_bytes = 0;          // resident weights
   int64_t sequence_fixed_bytes = 0;  // per sequence: KDA matrices, short conv
   int64_t sequence_token_bytes = 0;  // per token and sequence: MLA latent cache
-  int64_t step_fixed_bytes = 0;      // scratch of a step, whatever its size
-  int64_t step_token_bytes = 0;      // and per token of the step
+  int64_t step_token_bytes = 0;      // per token of the largest step
   int64_t int8_file_bytes = 0;       // disk for the int8 spine; 0 with bf16
 };
 
