@@ -40,7 +40,7 @@ int64_t StateBytes(const SpineDescription& spine, const LiveRequest& request) {
 }
 
 EngineLoop::EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
-                       RequestQueue& queue)
+                       SubmissionQueue& queue)
     : options_(options),
       step_bounds_(BoundsOfStep(options, forward.spine().spec())),
       description_(forward.spine().description()),

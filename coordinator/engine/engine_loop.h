@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "coordinator/engine/request_queue.h"
 #include "coordinator/engine/scheduler.h"
 #include "coordinator/engine/step_batch.h"
+#include "coordinator/engine/submission_queue.h"
 
 namespace deltafin {
 
@@ -23,7 +23,7 @@ class EngineLoop {
  public:
   // `forward` and `queue` must outlive this.
   EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
-             RequestQueue& queue);
+             SubmissionQueue& queue);
 
   // Works until the queue is closed. Leaves requests behind for EndAll.
   void Run();
@@ -49,7 +49,7 @@ class EngineLoop {
   const StepBounds step_bounds_;
   const SpineDescription description_;
   ForwardPass& forward_;
-  RequestQueue& queue_;
+  SubmissionQueue& queue_;
   std::vector<AcceptedRequest> live_;  // with state, in order of arrival
   mutable Mutex mutex_;
   SchedulerStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -8,7 +8,6 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "proto/expert.grpc.pb.h"
-#include "proto/protocol_version.h"
 
 namespace deltafin {
 namespace {
@@ -44,31 +43,6 @@ absl::Status StreamEnd(const grpc::Status& status) {
     default:
       return FromGrpc(status);
   }
-}
-
-absl::Status Mismatch(std::string_view what, std::string_view ours,
-                      std::string_view theirs) {
-  return absl::FailedPreconditionError(fmt::format(
-      "{} differs: the coordinator has {}, the node has {}; start both from "
-      "the same model and release",
-      what, ours, theirs));
-}
-
-absl::Status CheckSameModel(const v1::HandshakeRequest& ours,
-                            const v1::HandshakeReply& theirs) {
-  if (theirs.wire_version() != ours.wire_version()) {
-    return Mismatch("wire version", std::to_string(ours.wire_version()),
-                    std::to_string(theirs.wire_version()));
-  }
-  if (theirs.numerics_version() != ours.numerics_version()) {
-    return Mismatch("numerics version", std::to_string(ours.numerics_version()),
-                    std::to_string(theirs.numerics_version()));
-  }
-  if (theirs.manifest_digest() != ours.manifest_digest()) {
-    return Mismatch("model (manifest digest)", ours.manifest_digest(),
-                    theirs.manifest_digest());
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -197,17 +171,13 @@ absl::Status ExpertClients::Connect(int node_index, absl::Duration timeout) {
 }
 
 absl::Status ExpertClients::Handshake(Node* node, absl::Time deadline) {
-  v1::HandshakeRequest request;
-  request.set_manifest_digest(identity_.manifest_digest);
-  request.set_wire_version(kWireVersion);
-  request.set_numerics_version(kNumericsVersion);
-  request.set_coordinator(identity_.coordinator);
+  const v1::HandshakeRequest request = MakeHandshake(identity_);
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(deadline));
   v1::HandshakeReply reply;
   const grpc::Status status = node->stub->Handshake(&context, request, &reply);
   if (!status.ok()) return AddContext(FromGrpc(status), "handshake");
-  RETURN_IF_ERROR(CheckSameModel(request, reply));
+  RETURN_IF_ERROR(CheckNodeIdentity(request, reply));
   node->info = std::move(reply);
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "coordinator/engine/handshake.h"
 #include "proto/expert.pb.h"
 
 namespace grpc {
@@ -34,12 +35,6 @@ void SetExpertChannelArguments(grpc::ChannelArguments* arguments);
 
 // A channel to host:port. Does not connect yet.
 std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address);
-
-// What this side says of itself in the handshake.
-struct HandshakeIdentity {
-  std::string manifest_digest;  // SHA-256 hex
-  std::string coordinator;      // for the nodes' logs
-};
 
 struct NodeEvent {
   enum class Kind : uint8_t {

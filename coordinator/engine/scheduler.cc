@@ -8,8 +8,8 @@
 #include "common/base/status_macros.h"
 #include "coordinator/engine/engine_loop.h"
 #include "coordinator/engine/logprobs.h"
-#include "coordinator/engine/request_queue.h"
 #include "coordinator/engine/sampler.h"
+#include "coordinator/engine/submission_queue.h"
 #include "kernels/kernel_registry.h"
 
 namespace deltafin {
@@ -79,7 +79,7 @@ struct Scheduler::Impl {
   const ModelSpec& spec;
   const SpineDescription description;
   const ElementwiseKernel& kernel;
-  RequestQueue queue;
+  SubmissionQueue queue;
   EngineLoop loop;
   Mutex mutex;  // Start and Shutdown
   std::thread engine ABSL_GUARDED_BY(mutex);

@@ -1,4 +1,4 @@
-#include "coordinator/engine/request_queue.h"
+#include "coordinator/engine/submission_queue.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,9 +7,9 @@
 
 namespace deltafin {
 
-RequestQueue::RequestQueue(int max_queued) : max_queued_(max_queued) {}
+SubmissionQueue::SubmissionQueue(int max_queued) : max_queued_(max_queued) {}
 
-absl::StatusOr<RequestId> RequestQueue::Push(
+absl::StatusOr<RequestId> SubmissionQueue::Push(
     std::unique_ptr<LiveRequest> request) {
   MutexLock lock(mutex_);
   if (closed_) return absl::UnavailableError("the engine is shut down");
@@ -24,42 +24,42 @@ absl::StatusOr<RequestId> RequestQueue::Push(
   return id;
 }
 
-void RequestQueue::Cancel(RequestId id) {
+void SubmissionQueue::Cancel(RequestId id) {
   MutexLock lock(mutex_);
   const auto found = unfinished_.find(id);
   if (found != unfinished_.end()) found->second->Cancel();
 }
 
-void RequestQueue::Close() {
+void SubmissionQueue::Close() {
   MutexLock lock(mutex_);
   closed_ = true;
   changed_.NotifyAll();
 }
 
-bool RequestQueue::closed() const {
+bool SubmissionQueue::closed() const {
   MutexLock lock(mutex_);
   return closed_;
 }
 
-bool RequestQueue::WaitForWork(bool busy) {
+bool SubmissionQueue::WaitForWork(bool busy) {
   MutexLock lock(mutex_);
   while (!busy && !closed_ && waiting_.empty()) changed_.Wait(mutex_);
   return !closed_;
 }
 
-LiveRequest* RequestQueue::Front() {
+LiveRequest* SubmissionQueue::Front() {
   MutexLock lock(mutex_);
   return waiting_.empty() ? nullptr : waiting_.front().request.get();
 }
 
-AcceptedRequest RequestQueue::Pop() {
+AcceptedRequest SubmissionQueue::Pop() {
   MutexLock lock(mutex_);
   AcceptedRequest front = std::move(waiting_.front());
   waiting_.pop_front();
   return front;
 }
 
-std::vector<AcceptedRequest> RequestQueue::RemoveEnded() {
+std::vector<AcceptedRequest> SubmissionQueue::RemoveEnded() {
   MutexLock lock(mutex_);
   const auto ended = std::stable_partition(
       waiting_.begin(), waiting_.end(), [](const AcceptedRequest& waiting) {
@@ -71,7 +71,7 @@ std::vector<AcceptedRequest> RequestQueue::RemoveEnded() {
   return removed;
 }
 
-void RequestQueue::Forget(RequestId id) {
+void SubmissionQueue::Forget(RequestId id) {
   MutexLock lock(mutex_);
   unfinished_.erase(id);
 }

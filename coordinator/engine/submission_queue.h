@@ -1,4 +1,4 @@
-// coordinator/engine/request_queue.h
+// coordinator/engine/submission_queue.h
 //
 // The door between the threads that submit and the engine thread that works:
 // requests wait here in order of arrival, and every unfinished request can be
@@ -23,9 +23,9 @@ struct AcceptedRequest {
   std::unique_ptr<LiveRequest> request;
 };
 
-class RequestQueue {
+class SubmissionQueue {
  public:
-  explicit RequestQueue(int max_queued);
+  explicit SubmissionQueue(int max_queued);
 
   // Errors: RESOURCE_EXHAUSTED when full, UNAVAILABLE when closed.
   absl::StatusOr<RequestId> Push(std::unique_ptr<LiveRequest> request);
