@@ -40,7 +40,7 @@ absl::StatusOr<ListenAddress> ListenAddress::Parse(std::string_view text) {
   const size_t colon = text.rfind(':');
   std::string_view host = text.substr(0, colon);
   const bool bracketed =
-      host.size() > 2 && host.front() == '[' && host.back() == ']';
+      host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
   if (colon == std::string_view::npos || host.empty() ||
       (!bracketed && host.find(':') != std::string_view::npos)) {

@@ -30,7 +30,7 @@ class Caller {
         stream_(stub_->RunLayers(&context_)) {}
   ~Caller() {
     context_.TryCancel();
-    if (!finished_) Finish();
+    if (!finished_) Finish().IgnoreError();
   }
 
   void Send(const v1::LayerRequest& request) {
