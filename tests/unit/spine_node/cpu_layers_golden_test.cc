@@ -1,5 +1,5 @@
-// Every layer of golden/tiny-a alone: golden inputs in, golden outputs out, for
-// the bf16 and the int8 spine.
+// Every layer of a golden model alone: golden inputs in, golden outputs out,
+// for the bf16 and the int8 spine.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -22,14 +22,20 @@
 namespace deltafin::testing {
 namespace {
 
-const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
-constexpr int kTokens = 24;
+struct Case {
+  const char* name;
+  const char* model_dir;
+  SpinePrecision precision;
+};
+
 // Largest difference of one bf16 layer with f32 activations on values of size
 // one: rounding alone gives about 1e-6.
 constexpr double kBf16Tolerance = 2e-5;
-// Root mean square of the difference against that of the values: rows rounded
-// to 1/254 of their largest weight, a few products deep.
-constexpr double kInt8Tolerance = 2e-2;
+// Root mean square of the difference against that of the values: a row of
+// normal weights reaches about three deviations, so a step of 1/127 of that
+// gives 0.7 % a product; a KDA head of 8 channels combines and divides by the
+// results of five.
+constexpr double kInt8Tolerance = 3e-2;
 
 template <typename T>
 T ValueOrDie(absl::StatusOr<T> value) {
@@ -37,7 +43,7 @@ T ValueOrDie(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-class CpuLayersGoldenTest : public ::testing::TestWithParam<SpinePrecision> {
+class CpuLayersGoldenTest : public ::testing::TestWithParam<Case> {
  protected:
   CpuLayersGoldenTest()
       : weights_(ValueOrDie(LoadSpineWeights(Options()))),
@@ -48,18 +54,18 @@ class CpuLayersGoldenTest : public ::testing::TestWithParam<SpinePrecision> {
                                            .max_head_cols = 64}))),
         context_{spec(), BestKernel().elementwise, threads_, *linear_,
                  timings_},
-        state_(
-            ValueOrDie(CpuSequenceState::Create(sequence_layout_, kTokens, 0))),
-        out_(ValueOrDie(FloatRows::Allocate(kTokens, spec().hidden_size))) {
+        state_(ValueOrDie(
+            CpuSequenceState::Create(sequence_layout_, num_tokens_, 0))),
+        out_(ValueOrDie(FloatRows::Allocate(num_tokens_, spec().hidden_size))) {
     group_ = {.first_token = 0,
-              .num_tokens = kTokens,
-              .runs = {{.state = state_.get(), .num_tokens = kTokens}}};
+              .num_tokens = num_tokens_,
+              .runs = {{.state = state_.get(), .num_tokens = num_tokens_}}};
   }
 
   SpineOptions Options() {
     SpineOptions options;
     options.model_dir = model_.path();
-    options.precision = GetParam();
+    options.precision = GetParam().precision;
     options.kernel = &BestKernel();
     options.threads = &threads_;
     return options;
@@ -77,8 +83,8 @@ class CpuLayersGoldenTest : public ::testing::TestWithParam<SpinePrecision> {
   }
 
   FloatRows Rows(const std::vector<double>& values) const {
-    FloatRows rows =
-        ValueOrDie(FloatRows::Allocate(kTokens, values.size() / kTokens));
+    FloatRows rows = ValueOrDie(
+        FloatRows::Allocate(num_tokens_, values.size() / num_tokens_));
     std::copy(values.begin(), values.end(), rows.row(0));
     return rows;
   }
@@ -87,7 +93,7 @@ class CpuLayersGoldenTest : public ::testing::TestWithParam<SpinePrecision> {
   FloatRows Normalized(const std::vector<double>& values,
                        const float* norm) const {
     FloatRows rows = Rows(values);
-    for (int t = 0; t < kTokens; ++t) {
+    for (int t = 0; t < num_tokens_; ++t) {
       EXPECT_EQ(context_.ops.rms_norm(rows.row(t), norm, spec().hidden_size,
                                       spec().rms_norm_eps, rows.row(t)),
                 KernelStatus::kOk);
@@ -104,15 +110,16 @@ class CpuLayersGoldenTest : public ::testing::TestWithParam<SpinePrecision> {
       difference += d * d;
       size += expected[i] * expected[i];
     }
-    if (GetParam() == SpinePrecision::kBf16) {
+    if (GetParam().precision == SpinePrecision::kBf16) {
       EXPECT_LT(worst, kBf16Tolerance);
     } else {
       EXPECT_LT(std::sqrt(difference / size), kInt8Tolerance);
     }
   }
 
-  ModelCopy model_{kTinyDir};
-  GoldenFile golden_{kTinyDir + "/golden.safetensors"};
+  ModelCopy model_{GetParam().model_dir};
+  GoldenFile golden_{model_.File("golden.safetensors")};
+  const int num_tokens_ = golden_.Shape("prompt_ids")[0];
   ThreadPool threads_{2, "test"};
   SpineWeights weights_;
   SequenceLayout sequence_layout_;
@@ -155,7 +162,7 @@ TEST_P(CpuLayersGoldenTest, KdaGivesGoldenOutputAndState) {
       }
     }
   }
-  EXPECT_EQ(layers_seen, 9);
+  EXPECT_GE(layers_seen, 3);
 }
 
 TEST_P(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
@@ -177,7 +184,7 @@ TEST_P(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
     const int latent_size = spec().kv_lora_rank;
     const int rope_size = spec().qk_rope_head_dim;
     const float* cached = state_->latents(layer);
-    for (int t = 0; t < kTokens; ++t) {
+    for (int t = 0; t < num_tokens_; ++t) {
       const auto l = latent.begin() + t * latent_size;
       const auto r = rope.begin() + t * rope_size;
       ExpectNear(cached, {l, l + latent_size});
@@ -185,42 +192,46 @@ TEST_P(CpuLayersGoldenTest, MlaGivesGoldenOutputAndLatentCache) {
       cached += latent_size + rope_size;
     }
   }
-  EXPECT_EQ(layers_seen, 4);
+  EXPECT_GE(layers_seen, 2);
 }
 
 TEST_P(CpuLayersGoldenTest, DenseMlpGivesGoldenOutput) {
   auto mlp = ValueOrDie(Mlp::Create(context_));
-  const LayerWeights& weights = weights_.layers[0];
-  const FloatRows x =
-      Normalized(Golden(0, "mlp_mix"), weights.post_attention_norm);
-  ASSERT_TRUE(mlp->Forward(kDenseMlpNames, weights.dense,
-                           {x.row(0), x.width(), kTokens}, out_.row(0))
-                  .ok());
-  ExpectNear(out_.row(0), Golden(0, "mlp_out"));
+  for (int layer = 0; layer < spec().first_k_dense_replace; ++layer) {
+    SCOPED_TRACE(layer);
+    const LayerWeights& weights = weights_.layers[layer];
+    const FloatRows x =
+        Normalized(Golden(layer, "mlp_mix"), weights.post_attention_norm);
+    ASSERT_TRUE(mlp->Forward(kDenseMlpNames, weights.dense,
+                             {x.row(0), x.width(), num_tokens_}, out_.row(0))
+                    .ok());
+    ExpectNear(out_.row(0), Golden(layer, "mlp_out"));
+  }
 }
 
 TEST_P(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
   auto mlp = ValueOrDie(Mlp::Create(context_));
   auto router = ValueOrDie(Router::Create(context_));
-  LocalExperts routed(kTinyDir, BestKernel());
+  LocalExperts routed(model_.path(), BestKernel());
   const int top_k = spec().num_experts_per_token;
   const size_t latent_size = spec().routed_expert_hidden_size;
-  for (int layer = 1; layer < spec().num_hidden_layers; ++layer) {
+  for (int layer = spec().first_k_dense_replace;
+       layer < spec().num_hidden_layers; ++layer) {
     SCOPED_TRACE(layer);
     const LayerWeights& weights = weights_.layers[layer];
     const FloatRows x =
         Normalized(Golden(layer, "mlp_mix"), weights.post_attention_norm);
-    const Activations input = {x.row(0), x.width(), kTokens};
+    const Activations input = {x.row(0), x.width(), num_tokens_};
 
-    std::vector<int32_t> ids(kTokens * top_k);
-    std::vector<float> route_weights(kTokens * top_k);
+    std::vector<int32_t> ids(num_tokens_ * top_k);
+    std::vector<float> route_weights(num_tokens_ * top_k);
     ASSERT_TRUE(
         router->Forward(weights.moe, input, ids.data(), route_weights.data())
             .ok());
     const std::string prefix = "layer." + std::to_string(layer);
     const auto golden_ids = golden_.Get<int64_t>(prefix + ".router_ids");
     const auto golden_weights = Golden(layer, "router_weights");
-    for (int i = 0; i < kTokens * top_k; ++i) {
+    for (int i = 0; i < num_tokens_ * top_k; ++i) {
       const int t = i / top_k * top_k;
       const auto found =
           std::find(ids.begin() + t, ids.begin() + t + top_k, golden_ids[i]);
@@ -228,25 +239,26 @@ TEST_P(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
       EXPECT_NEAR(route_weights[found - ids.begin()], golden_weights[i], 1e-6);
     }
 
-    FloatRows latent = ValueOrDie(FloatRows::Allocate(kTokens, latent_size));
+    FloatRows latent =
+        ValueOrDie(FloatRows::Allocate(num_tokens_, latent_size));
     ASSERT_TRUE(
         ProjectToLatent(context_, weights.moe, input, latent.row(0)).ok());
-    const auto sums = ValueOrDie(
-        routed.Run(layer, {.num_tokens = kTokens,
-                           .top_k = top_k,
-                           .experts = ids,
-                           .weights = route_weights,
-                           .latent = {latent.row(0), kTokens * latent_size}}));
-    ASSERT_TRUE(ProjectFromLatent(context_, weights.moe, sums.data(), kTokens,
-                                  latent.row(0), out_.row(0))
+    const auto sums = ValueOrDie(routed.Run(
+        layer, {.num_tokens = num_tokens_,
+                .top_k = top_k,
+                .experts = ids,
+                .weights = route_weights,
+                .latent = {latent.row(0), num_tokens_ * latent_size}}));
+    ASSERT_TRUE(ProjectFromLatent(context_, weights.moe, sums.data(),
+                                  num_tokens_, latent.row(0), out_.row(0))
                     .ok());
     FloatRows shared =
-        ValueOrDie(FloatRows::Allocate(kTokens, spec().hidden_size));
+        ValueOrDie(FloatRows::Allocate(num_tokens_, spec().hidden_size));
     ASSERT_TRUE(mlp->Forward(kSharedExpertNames, weights.moe.shared, input,
                              shared.row(0))
                     .ok());
-    context_.ops.add(out_.row(0), shared.row(0), kTokens * spec().hidden_size,
-                     out_.row(0));
+    context_.ops.add(out_.row(0), shared.row(0),
+                     num_tokens_ * spec().hidden_size, out_.row(0));
     ExpectNear(out_.row(0), Golden(layer, "mlp_out"));
   }
 }
@@ -262,26 +274,36 @@ TEST_P(CpuLayersGoldenTest, AttentionResidualsMixSnapshotsAndPrefix) {
     const FloatRows prefix = Rows(Golden(layer - 1, "prefix"));
     const ResidualSite site = {weights.attention_residual, weights.input_norm,
                                "self_attention_res", "input_layernorm"};
-    ASSERT_TRUE(MixAndNormalize(context_, site, snapshots, prefix, 0, kTokens,
-                                out_.row(0))
+    ASSERT_TRUE(MixAndNormalize(context_, site, snapshots, prefix, 0,
+                                num_tokens_, out_.row(0))
                     .ok());
     const FloatRows expected =
         Normalized(Golden(layer, "attn_mix"), weights.input_norm);
-    ExpectNear(out_.row(0), {expected.row(0), expected.row(kTokens)});
+    ExpectNear(out_.row(0), {expected.row(0), expected.row(num_tokens_)});
     if (layer % spec().attn_res_block_size == 0) {
       snapshots.push_back(Rows(Golden(layer - 1, "prefix")));
     }
   }
-  EXPECT_EQ(snapshots.size(), 3u);
+  EXPECT_EQ(static_cast<int>(snapshots.size()), spec().num_snapshots());
 }
 
-INSTANTIATE_TEST_SUITE_P(Spines, CpuLayersGoldenTest,
-                         ::testing::Values(SpinePrecision::kBf16,
-                                           SpinePrecision::kInt8),
-                         [](const auto& info) {
-                           return info.param == SpinePrecision::kInt8 ? "Int8"
-                                                                      : "Bf16";
-                         });
+constexpr char kTiny[] = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
+constexpr char kMoreHeads[] = DELTAFIN_GOLDEN_MODELS "/more-heads-than-dims";
+constexpr char kTwoDense[] = DELTAFIN_GOLDEN_MODELS "/two-dense-layers";
+constexpr char kRagged[] = DELTAFIN_GOLDEN_MODELS "/ragged-latent";
+
+INSTANTIATE_TEST_SUITE_P(
+    Spines, CpuLayersGoldenTest,
+    ::testing::Values(
+        Case{"TinyBf16", kTiny, SpinePrecision::kBf16},
+        Case{"TinyInt8", kTiny, SpinePrecision::kInt8},
+        Case{"MoreHeadsThanDimsBf16", kMoreHeads, SpinePrecision::kBf16},
+        Case{"MoreHeadsThanDimsInt8", kMoreHeads, SpinePrecision::kInt8},
+        Case{"TwoDenseLayersBf16", kTwoDense, SpinePrecision::kBf16},
+        Case{"TwoDenseLayersInt8", kTwoDense, SpinePrecision::kInt8},
+        Case{"RaggedLatentBf16", kRagged, SpinePrecision::kBf16},
+        Case{"RaggedLatentInt8", kRagged, SpinePrecision::kInt8}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
 }  // namespace deltafin::testing

@@ -1,4 +1,5 @@
-// The CPU spine end to end against golden/tiny-a and the k3-nano evaluation.
+// The CPU spine end to end against golden/tiny-a, the models of
+// make_golden_models.py and the k3-nano evaluation.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -14,7 +15,6 @@
 namespace deltafin::testing {
 namespace {
 
-const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
 const std::string kNanoDir = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
 
 nlohmann::json ReadJson(const std::string& path) {
@@ -26,16 +26,23 @@ std::vector<int32_t> Narrow(const std::vector<int64_t>& ids) {
   return {ids.begin(), ids.end()};
 }
 
-class TinyGoldenTest : public ::testing::Test {
+// The folder's name without what a test's name may not hold.
+std::string ModelName(const std::string& dir) {
+  std::string name = dir.substr(dir.rfind('/') + 1);
+  std::erase(name, '-');
+  return name;
+}
+
+class GoldenModelTest : public ::testing::TestWithParam<const char*> {
  protected:
-  GoldenFile golden_{kTinyDir + "/golden.safetensors"};
+  GoldenFile golden_{std::string(GetParam()) + "/golden.safetensors"};
   std::vector<int32_t> prompt_ = Narrow(golden_.Get<int64_t>("prompt_ids"));
+  SpineRun run_{GetParam()};
 };
 
-TEST_F(TinyGoldenTest, LogitsOfEveryPositionAreWithinTolerance) {
-  SpineRun run(kTinyDir);
-  auto state = run.NewSequence();
-  const auto logits = run.Feed(*state, prompt_, LogitsRows::kAll);
+TEST_P(GoldenModelTest, LogitsOfEveryPositionAreWithinTolerance) {
+  auto state = run_.NewSequence();
+  const auto logits = run_.Feed(*state, prompt_, LogitsRows::kAll);
   ASSERT_TRUE(logits.ok()) << logits.status();
   const std::vector<double> expected = golden_.Get<double>("f64.logits");
   ASSERT_EQ(logits->size(), expected.size());
@@ -47,16 +54,14 @@ TEST_F(TinyGoldenTest, LogitsOfEveryPositionAreWithinTolerance) {
   RecordProperty("worst", std::to_string(worst));
 }
 
-TEST_F(TinyGoldenTest, GreedyIdsAreEqual) {
-  SpineRun run(kTinyDir);
-  EXPECT_EQ(run.Greedy(prompt_, 32),
-            Narrow(golden_.Get<int64_t>("greedy_ids")));
+TEST_P(GoldenModelTest, GreedyIdsAreEqual) {
+  const auto expected = Narrow(golden_.Get<int64_t>("greedy_ids"));
+  EXPECT_EQ(run_.Greedy(prompt_, expected.size()), expected);
 }
 
-TEST_F(TinyGoldenTest, RouterIdsAreEqualAsSets) {
-  SpineRun run(kTinyDir);
+TEST_P(GoldenModelTest, RouterIdsAreEqualAsSets) {
   int layers_seen = 0;
-  run.on_route = [&](int layer, const RoutedTokens& tokens) {
+  run_.on_route = [&](int layer, const RoutedTokens& tokens) {
     ++layers_seen;
     auto expected = Narrow(
         golden_.Get<int64_t>("layer." + std::to_string(layer) + ".router_ids"));
@@ -67,10 +72,18 @@ TEST_F(TinyGoldenTest, RouterIdsAreEqualAsSets) {
     EXPECT_THAT(tokens.experts, ::testing::ElementsAreArray(expected))
         << "layer " << layer;
   };
-  auto state = run.NewSequence();
-  ASSERT_TRUE(run.Feed(*state, prompt_).ok());
-  EXPECT_EQ(layers_seen, 12);
+  auto state = run_.NewSequence();
+  ASSERT_TRUE(run_.Feed(*state, prompt_).ok());
+  EXPECT_EQ(layers_seen, run_.spec().num_moe_layers());
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, GoldenModelTest,
+    ::testing::Values(DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a",
+                      DELTAFIN_GOLDEN_MODELS "/more-heads-than-dims",
+                      DELTAFIN_GOLDEN_MODELS "/two-dense-layers",
+                      DELTAFIN_GOLDEN_MODELS "/ragged-latent"),
+    [](const auto& info) { return ModelName(info.param); });
 
 TEST(NanoGoldenTest, GreedyIdsOfPromptsAreEqual) {
   const auto golden = ReadJson(kNanoDir + "/eval/golden.json");
