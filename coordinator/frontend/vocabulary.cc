@@ -125,8 +125,9 @@ absl::Status Vocabulary::AddReserved(std::string_view tokenizer_config) {
 
 absl::Status Vocabulary::IndexReserved() {
   for (int32_t id = base_; id < size(); ++id) reserved_.push_back(id);
-  std::sort(reserved_.begin(), reserved_.end(),
-            [this](int32_t a, int32_t b) { return Bytes(a) < Bytes(b); });
+  std::stable_sort(
+      reserved_.begin(), reserved_.end(),
+      [this](int32_t a, int32_t b) { return Bytes(a) < Bytes(b); });
   for (size_t i = 1; i < reserved_.size(); ++i) {
     if (Bytes(reserved_[i - 1]) != Bytes(reserved_[i])) continue;
     return absl::InvalidArgumentError(
