@@ -4,7 +4,8 @@
 # Cross-compiles kernels/ and their tests for 64-bit ARM and runs them under
 # user-mode emulation: once on a processor without the 8-bit dot product
 # (target "neon") and once on one with it ("neon-dot"). The scalar definition
-# runs on the second. --full adds the shapes of the full model. Needs g++-aarch64-linux-gnu, qemu-user and googletest.
+# runs on the second. --full adds the shapes of the full model. Needs
+# g++-aarch64-linux-gnu, qemu-user and googletest.
 set -eu
 source_dir=$(cd "$(dirname "$0")/.." && pwd)
 full=no
@@ -37,6 +38,8 @@ run cortex-a72 '*/neon:KernelRegistryTest.*'
 run max '-*/neon:*/avx2:*/avx512'
 "$source_dir/tests/architecture/check_weak_symbols.sh" \
   aarch64-linux-gnu-nm $(find "$build_dir/kernels" -name '*.o')
-QEMU_CPU=max qemu-aarch64 "$tests_dir/expert_dump" |
-  python3 "$source_dir/tests/unit/kernels/expert_exact_model.py"
+for part in expert linear; do
+  QEMU_CPU=max qemu-aarch64 "$tests_dir/${part}_dump" |
+    python3 "$source_dir/tests/unit/kernels/${part}_exact_model.py"
+done
 echo "NEON targets passed"
