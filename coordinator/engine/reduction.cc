@@ -33,13 +33,24 @@ int64_t NumTerms(const v1::LayerRequest& request, int row) {
   return terms;
 }
 
-bool WithinTerms(const int64_t* sums, int n, int64_t num_terms) {
-  const int64_t bound = num_terms * kLargestTerm;
-  bool within = true;
+// |v| <= bound for all, bound < 2^62: neither bound - v nor v + bound turns
+// negative. No compare, so that 64-bit lanes without one can do it.
+bool WithinBound(const int64_t* sums, int n, uint64_t bound) {
+  uint64_t signs = 0;
   for (int i = 0; i < n; ++i) {
-    within &= sums[i] <= bound && sums[i] >= -bound;
+    const auto sum = static_cast<uint64_t>(sums[i]);
+    signs |= (bound - sum) | (sum + bound);
   }
-  return within;
+  return signs >> 63 == 0;
+}
+
+bool WithinTerms(const int64_t* sums, int n, int64_t num_terms) {
+  constexpr int64_t kLargestBound = (int64_t{1} << 62) - 1;
+  const int64_t bound = num_terms * kLargestTerm;
+  if (WithinBound(sums, n, std::min(bound, kLargestBound))) return true;
+  return bound > kLargestBound && std::all_of(sums, sums + n, [=](int64_t v) {
+           return v <= bound && v >= -bound;
+         });
 }
 
 bool Contains(const PlannedPart& part, uint32_t expert) {
