@@ -115,6 +115,9 @@ absl::Status Coordinator::ReadModel() {
 absl::Status Coordinator::SettleMemory() {
   MemoryDemand demand;
   demand.spine = SpineNeeds(model_.spec, options_.precision);
+  if (options_.device != "cpu") {
+    demand.spine.weight_bytes *= 2;  // f32 where the CPU spine has bf16
+  }
   demand.context_tokens = options_.context_tokens;
   demand.max_sequences = options_.max_sequences;
   demand.prefill_chunk = options_.prefill_chunk;

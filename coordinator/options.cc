@@ -68,6 +68,9 @@ void ReadSpine(const v1::CoordinatorConfig& config,
     errors.Add("device", options.device,
                "expected cpu, torch-cpu, cuda or mps");
   }
+  if (options.device != "cpu" && options.precision == SpinePrecision::kInt8) {
+    errors.Add("spine", config.spine(), "int8 runs on device cpu only");
+  }
 }
 
 void ReadKernel(const v1::CoordinatorConfig& config,

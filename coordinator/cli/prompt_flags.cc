@@ -42,13 +42,15 @@ absl::StatusOr<Prompt> ChatPrompt(const ChatRequest& chat,
   return prompt;
 }
 
+bool PromptFlags::Source::given() const { return option->count() > 0; }
+
 void PromptFlags::AddTo(CLI::App& app) {
   const auto add = [&app](const char* name, auto& value, const char* help) {
     return app.add_option(name, value, help)->group(kPromptGroup);
   };
-  add("--prompt", prompt_, "Text to continue");
-  add("--prompt-file", prompt_file_, "File with the text");
-  add("--prompt-ids", prompt_ids_, "Token ids to continue: 1,2,3");
+  text_.option = add("--prompt", text_.value, "Text to continue");
+  file_.option = add("--prompt-file", file_.value, "File with the text");
+  ids_.option = add("--prompt-ids", ids_.value, "Token ids to continue: 1,2,3");
   app.add_flag("--bos", bos_, "Put the beginning-of-text token first")
       ->group(kPromptGroup);
   app.add_flag("--chat", chat_, "The prompt is what a user says: answer it")
@@ -59,13 +61,12 @@ void PromptFlags::AddTo(CLI::App& app) {
 }
 
 absl::Status PromptFlags::Check() const {
-  const int given = int{prompt_.has_value()} + int{prompt_file_.has_value()} +
-                    int{prompt_ids_.has_value()};
+  const int given = int{text_.given()} + int{file_.given()} + int{ids_.given()};
   if (given != 1) {
     return UsageError(
         "give exactly one of --prompt, --prompt-file and --prompt-ids");
   }
-  if (prompt_ids_.has_value() && chat_) {
+  if (ids_.given() && chat_) {
     return UsageError("--chat needs text: --prompt or --prompt-file");
   }
   if (!chat_ && (system_.has_value() || thinking_.has_value())) {
@@ -74,19 +75,19 @@ absl::Status PromptFlags::Check() const {
   if (thinking_.has_value()) {
     RETURN_IF_ERROR(ParseThinking(*thinking_).status());
   }
-  if (prompt_ids_.has_value()) return ParseIds().status();
+  if (ids_.given()) return ParseIds().status();
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> PromptFlags::Text() const {
-  if (prompt_.has_value()) return *prompt_;
-  return ReadFile(*prompt_file_, kMaxPromptBytes);
+  if (text_.given()) return text_.value;
+  return ReadFile(file_.value, kMaxPromptBytes);
 }
 
 absl::StatusOr<std::vector<int32_t>> PromptFlags::ParseIds() const {
   std::vector<int32_t> ids;
-  const char* at = prompt_ids_->data();
-  const char* const end = at + prompt_ids_->size();
+  const char* at = ids_.value.data();
+  const char* const end = at + ids_.value.size();
   while (at < end) {
     int32_t id = 0;
     const auto [rest, error] = std::from_chars(at, end, id);
@@ -103,7 +104,7 @@ absl::StatusOr<std::vector<int32_t>> PromptFlags::ParseIds() const {
 absl::StatusOr<Prompt> PromptFlags::EncodeText(
     const Tokenizer& tokenizer) const {
   Prompt prompt;
-  if (prompt_ids_.has_value()) {
+  if (ids_.given()) {
     ASSIGN_OR_RETURN(prompt.ids, ParseIds());
     return prompt;
   }

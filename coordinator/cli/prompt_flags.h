@@ -16,7 +16,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace deltafin {
 
@@ -56,8 +57,15 @@ class PromptFlags {
   absl::StatusOr<Prompt> EncodeText(const Tokenizer& tokenizer) const;
   absl::StatusOr<std::vector<int32_t>> ParseIds() const;
 
-  std::optional<std::string> prompt_, prompt_file_, prompt_ids_, system_,
-      thinking_;
+  // A source of the prompt: an empty value counts as given.
+  struct Source {
+    const CLI::Option* option = nullptr;
+    std::string value;
+    bool given() const;
+  };
+
+  Source text_, file_, ids_;
+  std::optional<std::string> system_, thinking_;
   bool bos_ = false;
   bool chat_ = false;
 };
