@@ -9,19 +9,19 @@ namespace deltafin {
 namespace {
 
 OperatorStatus MixRow(const LayerContext& context, const ResidualSite& site,
-                      std::span<const FloatRows> snapshots,
-                      const float* prefix_row, int row, float* out) {
+                      const ResidualRows& rows, int row, float* out) {
   const int hidden = context.spec.hidden_size;
-  if (snapshots.empty()) {
-    std::copy_n(prefix_row, hidden, out);
+  const float* prefix = rows.prefix.row(row);
+  if (rows.snapshots.empty()) {
+    std::copy_n(prefix, hidden, out);
     return {};
   }
   std::vector<const float*> candidates;
-  candidates.reserve(snapshots.size() + 1);
-  for (const FloatRows& snapshot : snapshots) {
+  candidates.reserve(rows.snapshots.size() + 1);
+  for (const FloatRows& snapshot : rows.snapshots) {
     candidates.push_back(snapshot.row(row));
   }
-  candidates.push_back(prefix_row);
+  candidates.push_back(prefix);
   return {context.ops.attention_residual(
               candidates.data(), static_cast<int>(candidates.size()),
               site.residual, hidden, context.spec.rms_norm_eps, out),
@@ -32,16 +32,13 @@ OperatorStatus MixRow(const LayerContext& context, const ResidualSite& site,
 
 OperatorStatus MixAndNormalize(const LayerContext& context,
                                const ResidualSite& site,
-                               std::span<const FloatRows> snapshots,
-                               const FloatRows& prefix, int first_row, int n,
-                               float* out) {
+                               const ResidualRows& rows, float* out) {
   const int hidden = context.spec.hidden_size;
   FirstError<OperatorStatus> error;
-  ForEachRow(context.threads, n, [&](int t) {
-    const int row = first_row + t;
+  ForEachRow(context.threads, rows.num_rows, [&](int t) {
     float* out_row = out + size_t{1} * t * hidden;
     OperatorStatus status =
-        MixRow(context, site, snapshots, prefix.row(row), row, out_row);
+        MixRow(context, site, rows, rows.first_row + t, out_row);
     if (status.ok()) {
       status = {context.ops.rms_norm(out_row, site.norm, hidden,
                                      context.spec.rms_norm_eps, out_row),

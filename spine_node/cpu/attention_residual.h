@@ -21,13 +21,18 @@ struct ResidualSite {
   const char* norm_name = "";       // "input_layernorm"
 };
 
-// Rows [first_row, first_row + n) of the snapshots and the prefix, mixed and
-// normalised into rows [0, n) of `out`. Without snapshots the prefix stands for
-// the mixture.
+// Rows [first_row, first_row + num_rows) of the snapshots and the prefix.
+struct ResidualRows {
+  std::span<const FloatRows> snapshots;  // oldest first
+  const FloatRows& prefix;
+  int first_row = 0;
+  int num_rows = 0;
+};
+
+// The rows mixed and normalised, out [num_rows, H]. Without snapshots the
+// prefix stands for the mixture. Rows of an error count from first_row.
 OperatorStatus MixAndNormalize(const LayerContext& context,
                                const ResidualSite& site,
-                               std::span<const FloatRows> snapshots,
-                               const FloatRows& prefix, int first_row, int n,
-                               float* out);
+                               const ResidualRows& rows, float* out);
 
 }  // namespace deltafin

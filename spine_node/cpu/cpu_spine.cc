@@ -1,40 +1,16 @@
 #include "spine_node/cpu/cpu_spine.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "spine_node/cpu/attention_residual.h"
-#include "spine_node/cpu/embedding.h"
-#include "spine_node/cpu/float_rows.h"
-#include "spine_node/cpu/kda_attention.h"
+#include "spine_node/cpu/cpu_layers.h"
 #include "spine_node/cpu/latent_projection.h"
-#include "spine_node/cpu/layer_context.h"
-#include "spine_node/cpu/linear.h"
-#include "spine_node/cpu/lm_head.h"
-#include "spine_node/cpu/mla_attention.h"
-#include "spine_node/cpu/mlp.h"
-#include "spine_node/cpu/router.h"
 #include "spine_node/cpu/stopwatch.h"
 
 namespace deltafin {
-
-// The layers' operators with their scratch, shared by all layers of a kind.
-struct CpuSpine::Layers {
-  std::unique_ptr<Linear> linear;
-  std::unique_ptr<LayerContext> context;
-  std::unique_ptr<Embedding> embedding;
-  std::unique_ptr<KdaAttention> kda;
-  std::unique_ptr<MlaAttention> mla;
-  std::unique_ptr<Mlp> mlp;
-  std::unique_ptr<Router> router;
-  std::optional<LmHead> head;
-  FloatRows input;   // [kTokenGroup, H] normalised input of a sublayer
-  FloatRows output;  // [kTokenGroup, H] its output
-};
 
 namespace {
 
@@ -47,26 +23,15 @@ absl::Status NotSettled() {
       "the sequence is of another spine, in a step, or was in one that failed");
 }
 
-Linear::Limits LinearLimits(const ModelSpec& spec) {
-  const int attention_width =
-      std::max(spec.kda_width(), spec.num_attention_heads * spec.v_head_dim);
-  const int shared_width = spec.num_shared_experts * spec.moe_intermediate_size;
-  const int dense_width =
-      spec.first_k_dense_replace > 0 ? spec.intermediate_size : 0;
-  return {.max_tokens = kTokenGroup,
-          .max_cols = std::max({spec.hidden_size, attention_width, shared_width,
-                                dense_width, spec.q_lora_rank,
-                                spec.routed_expert_hidden_size}),
-          .max_head_cols = std::max(spec.kv_lora_rank, spec.qk_nope_head_dim)};
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Spine>> CpuSpine::Create(
     SpineWeights weights, const SpineOptions& options) {
   auto spine =
       std::unique_ptr<CpuSpine>(new CpuSpine(std::move(weights), options));
-  RETURN_IF_ERROR(spine->AllocateLayers());
+  ASSIGN_OR_RETURN(
+      spine->layers_,
+      CpuLayers::Create(spine->weights_, spine->options_, spine->timings_));
   return spine;
 }
 
@@ -77,30 +42,6 @@ CpuSpine::CpuSpine(SpineWeights weights, const SpineOptions& options)
       step_(weights_.spec) {}
 
 CpuSpine::~CpuSpine() = default;
-
-absl::Status CpuSpine::AllocateLayers() {
-  const ModelSpec& spec = weights_.spec;
-  layers_ = std::make_unique<Layers>();
-  ASSIGN_OR_RETURN(layers_->linear,
-                   Linear::Create(options_.kernel->linear, *options_.threads,
-                                  LinearLimits(spec)));
-  layers_->context = std::make_unique<LayerContext>(
-      LayerContext{spec, options_.kernel->elementwise, *options_.threads,
-                   *layers_->linear, timings_});
-  const LayerContext& context = *layers_->context;
-  layers_->embedding =
-      std::make_unique<Embedding>(weights_.embedding, spec.hidden_size);
-  ASSIGN_OR_RETURN(layers_->kda, KdaAttention::Create(context));
-  ASSIGN_OR_RETURN(layers_->mla, MlaAttention::Create(context));
-  ASSIGN_OR_RETURN(layers_->mlp, Mlp::Create(context));
-  ASSIGN_OR_RETURN(layers_->router, Router::Create(context));
-  ASSIGN_OR_RETURN(layers_->head, LmHead::Create(context, weights_.head));
-  ASSIGN_OR_RETURN(layers_->input,
-                   FloatRows::Allocate(kTokenGroup, spec.hidden_size));
-  ASSIGN_OR_RETURN(layers_->output,
-                   FloatRows::Allocate(kTokenGroup, spec.hidden_size));
-  return absl::OkStatus();
-}
 
 SpineDescription CpuSpine::description() const {
   return {.name = options_.precision == SpinePrecision::kInt8 ? "cpu-int8"
@@ -170,6 +111,10 @@ absl::Status CpuSpine::Attend(int layer) {
   return absl::OkStatus();
 }
 
+ResidualRows CpuSpine::ResidualsOf(const TokenGroup& group) const {
+  return {step_.snapshots(), step_.prefix, group.first_token, group.num_tokens};
+}
+
 OperatorStatus CpuSpine::AttendGroup(int layer, const TokenGroup& group) {
   const LayerWeights& weights = weights_.layers[layer];
   const ResidualSite site = {weights.attention_residual, weights.input_norm,
@@ -177,8 +122,7 @@ OperatorStatus CpuSpine::AttendGroup(int layer, const TokenGroup& group) {
   float* x = layers_->input.row(0);
   float* out = layers_->output.row(0);
   RETURN_IF_OPERATOR_FAILED(
-      MixAndNormalize(*layers_->context, site, step_.snapshots(), step_.prefix,
-                      group.first_token, group.num_tokens, x));
+      MixAndNormalize(*layers_->context, site, ResidualsOf(group), x));
   RETURN_IF_OPERATOR_FAILED(
       weights.attention_kind == AttentionKind::kKda
           ? layers_->kda->Forward(layer, weights.kda, x, group, out)
@@ -213,8 +157,7 @@ OperatorStatus CpuSpine::NormalizeForMlp(int layer, const TokenGroup& group,
   const LayerWeights& weights = weights_.layers[layer];
   const ResidualSite site = {weights.mlp_residual, weights.post_attention_norm,
                              "mlp_res", "post_attention_layernorm"};
-  return MixAndNormalize(*layers_->context, site, step_.snapshots(),
-                         step_.prefix, group.first_token, group.num_tokens, x);
+  return MixAndNormalize(*layers_->context, site, ResidualsOf(group), x);
 }
 
 absl::StatusOr<RoutedTokens> CpuSpine::Route(int layer) {
@@ -226,33 +169,32 @@ absl::StatusOr<RoutedTokens> CpuSpine::Route(int layer) {
   const size_t latent = spec().routed_expert_hidden_size;
   return RoutedTokens{.num_tokens = step_.num_tokens(),
                       .top_k = spec().num_experts_per_token,
-                      .experts = {step_.experts.data(), tokens * top_k},
-                      .weights = {step_.weights.data(), tokens * top_k},
-                      .latent = {step_.latent.row(0), tokens * latent}};
+                      .experts = {step_.mixture.experts.data(), tokens * top_k},
+                      .weights = {step_.mixture.weights.data(), tokens * top_k},
+                      .latent = {step_.mixture.latent.row(0), tokens * latent}};
 }
 
 OperatorStatus CpuSpine::RouteGroup(int layer, const TokenGroup& group) {
   const MoeWeights& moe = weights_.layers[layer].moe;
   const size_t first = group.first_token;
   const size_t top_k = spec().num_experts_per_token;
-  float* x = step_.feed_forward_input.row(first);
-  const Activations input = {x, step_.feed_forward_input.width(),
-                             group.num_tokens};
+  float* x = step_.mixture.input.row(first);
+  const Activations input = {x, step_.mixture.input.width(), group.num_tokens};
   RETURN_IF_OPERATOR_FAILED(NormalizeForMlp(layer, group, x));
-  RETURN_IF_OPERATOR_FAILED(
-      layers_->router->Forward(moe, input, step_.experts.data() + first * top_k,
-                               step_.weights.data() + first * top_k));
+  RETURN_IF_OPERATOR_FAILED(layers_->router->Forward(
+      moe, input, step_.mixture.experts.data() + first * top_k,
+      step_.mixture.weights.data() + first * top_k));
   return ProjectToLatent(*layers_->context, moe, input,
-                         step_.latent.row(first));
+                         step_.mixture.latent.row(first));
 }
 
 absl::Status CpuSpine::SharedExperts(int layer) {
   return ForEachGroup(layer, [&](const TokenGroup& group) {
-    const FloatRows& x = step_.feed_forward_input;
+    const FloatRows& x = step_.mixture.input;
     return layers_->mlp->Forward(
         kSharedExpertNames, weights_.layers[layer].moe.shared,
         {x.row(group.first_token), x.width(), group.num_tokens},
-        step_.shared.row(group.first_token));
+        step_.mixture.shared.row(group.first_token));
   });
 }
 
@@ -265,23 +207,24 @@ absl::Status CpuSpine::AddRoutedExperts(int layer,
                      step_.num_tokens(), " tokens of ", latent));
   }
   return ForEachGroup(layer, [&](const TokenGroup& group) {
-    return AddRoutedGroup(layer, group,
-                          sums.data() + latent * group.first_token);
+    return AddRoutedGroup(
+        layer, group,
+        sums.subspan(latent * group.first_token, latent * group.num_tokens));
   });
 }
 
 // f = up_proj(RMSNorm(sums)) + shared; prefix = prefix + f.
 OperatorStatus CpuSpine::AddRoutedGroup(int layer, const TokenGroup& group,
-                                        const int64_t* sums) {
+                                        std::span<const int64_t> sums) {
   float* out = layers_->output.row(0);
-  RETURN_IF_OPERATOR_FAILED(ProjectFromLatent(
-      *layers_->context, weights_.layers[layer].moe, sums, group.num_tokens,
-      step_.latent.row(group.first_token), out));
+  RETURN_IF_OPERATOR_FAILED(
+      ProjectFromLatent(*layers_->context, weights_.layers[layer].moe, sums,
+                        step_.mixture.latent.row(group.first_token), out));
   const int hidden = spec().hidden_size;
   ForEachRow(*options_.threads, group.num_tokens, [&](int t) {
     float* row = layers_->output.row(t);
     options_.kernel->elementwise.add(
-        row, step_.shared.row(group.first_token + t), hidden, row);
+        row, step_.mixture.shared.row(group.first_token + t), hidden, row);
   });
   AddToPrefix(group, out);
   return {};

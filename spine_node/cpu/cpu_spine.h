@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "spine_node/cpu/attention_residual.h"
 #include "spine_node/cpu/operator_status.h"
 #include "spine_node/cpu/sequence_state.h"
 #include "spine_node/cpu/step.h"
@@ -20,6 +21,8 @@
 #include "spine_node/spine_weights.h"
 
 namespace deltafin {
+
+struct CpuLayers;
 
 class CpuSpine : public Spine {
  public:
@@ -53,12 +56,12 @@ class CpuSpine : public Spine {
 
  private:
   CpuSpine(SpineWeights weights, const SpineOptions& options);
-  absl::Status AllocateLayers();
 
   OperatorStatus AttendGroup(int layer, const TokenGroup& group);
   OperatorStatus RouteGroup(int layer, const TokenGroup& group);
   OperatorStatus AddRoutedGroup(int layer, const TokenGroup& group,
-                                const int64_t* sums);
+                                std::span<const int64_t> sums);
+  ResidualRows ResidualsOf(const TokenGroup& group) const;
   // Mixture and norm in front of a feed-forward, x [T, H] of the group.
   OperatorStatus NormalizeForMlp(int layer, const TokenGroup& group, float* x);
   void AddToPrefix(const TokenGroup& group, const float* addend);
@@ -76,9 +79,7 @@ class CpuSpine : public Spine {
   SpineTimings timings_;
   Step step_;
 
-  // Set up by AllocateLayers.
-  struct Layers;
-  std::unique_ptr<Layers> layers_;
+  std::unique_ptr<CpuLayers> layers_;  // reads weights_, adds to timings_
   std::vector<float> logits_;
 };
 

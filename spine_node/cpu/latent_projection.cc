@@ -12,13 +12,15 @@ OperatorStatus ProjectToLatent(const LayerContext& context,
 }
 
 OperatorStatus ProjectFromLatent(const LayerContext& context,
-                                 const MoeWeights& moe, const int64_t* sums,
-                                 int num_tokens, float* latent, float* hidden) {
+                                 const MoeWeights& moe,
+                                 std::span<const int64_t> sums, float* latent,
+                                 float* hidden) {
   const int width = context.spec.routed_expert_hidden_size;
+  const int num_tokens = static_cast<int>(sums.size() / width);
   FirstError<OperatorStatus> error;
   ForEachRow(context.threads, num_tokens, [&](int t) {
     float* row = latent + size_t{1} * t * width;
-    context.ops.from_fixed(sums + size_t{1} * t * width, width, row);
+    context.ops.from_fixed(&sums[size_t{1} * t * width], width, row);
     error.Report(t, {context.ops.rms_norm(row, moe.latent_norm, width,
                                           context.spec.rms_norm_eps, row),
                      "routed_expert_norm", t});

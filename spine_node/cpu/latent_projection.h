@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "spine_node/cpu/layer_context.h"
 #include "spine_node/cpu/operator_status.h"
@@ -19,7 +20,8 @@ OperatorStatus ProjectToLatent(const LayerContext& context,
 // hidden [T, H] = routed_expert_up_proj RMSNorm(sums). sums: [T, L] fixed
 // point; latent: [T, L] scratch.
 OperatorStatus ProjectFromLatent(const LayerContext& context,
-                                 const MoeWeights& moe, const int64_t* sums,
-                                 int num_tokens, float* latent, float* hidden);
+                                 const MoeWeights& moe,
+                                 std::span<const int64_t> sums, float* latent,
+                                 float* hidden);
 
 }  // namespace deltafin

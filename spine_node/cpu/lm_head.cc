@@ -4,13 +4,14 @@
 
 #include "common/base/status_macros.h"
 #include "spine_node/cpu/attention_residual.h"
+#include "spine_node/first_error.h"
 
 namespace deltafin {
 
-absl::StatusOr<LmHead> LmHead::Create(const LayerContext& context,
-                                      const HeadWeights& weights) {
-  LmHead head(context, weights);
-  ASSIGN_OR_RETURN(head.hidden_,
+absl::StatusOr<std::unique_ptr<LmHead>> LmHead::Create(
+    const LayerContext& context, const HeadWeights& weights) {
+  auto head = std::unique_ptr<LmHead>(new LmHead(context, weights));
+  ASSIGN_OR_RETURN(head->hidden_,
                    FloatRows::Allocate(kTokenGroup, context.spec.hidden_size));
   return head;
 }
@@ -18,29 +19,37 @@ absl::StatusOr<LmHead> LmHead::Create(const LayerContext& context,
 OperatorStatus LmHead::Forward(std::span<const FloatRows> snapshots,
                                const FloatRows& prefix,
                                std::span<const int> rows, float* logits) {
-  const ResidualSite site = {weights_->output_residual, weights_->norm,
-                             "output_attn_res", "norm"};
-  const size_t vocabulary = weights_->lm_head.rows;
-  for (size_t first = 0; first < rows.size(); first += kTokenGroup) {
-    const int n =
-        static_cast<int>(std::min<size_t>(kTokenGroup, rows.size() - first));
-    for (int t = 0; t < n; ++t) {
-      OperatorStatus status =
-          MixAndNormalize(*context_, site, snapshots, prefix, rows[first + t],
-                          1, hidden_.row(t));
-      status.row = rows[first + t];
-      if (!status.ok()) return status;
-    }
-    OperatorStatus status =
-        context_->linear.Run({hidden_.row(0), hidden_.width(), n},
-                             {{"lm_head", weights_->lm_head,
-                               logits + first * vocabulary, vocabulary}});
+  const size_t vocabulary = weights_.lm_head.rows;
+  while (!rows.empty()) {
+    const auto group = rows.first(std::min<size_t>(kTokenGroup, rows.size()));
+    RETURN_IF_OPERATOR_FAILED(MixRows(snapshots, prefix, group));
+    OperatorStatus status = context_.linear.Run(
+        {hidden_.row(0), hidden_.width(), static_cast<int>(group.size())},
+        {{"lm_head", weights_.lm_head, logits, vocabulary}});
     if (!status.ok()) {
-      status.row = rows[first + status.row];
+      status.row = group[status.row];
       return status;
     }
+    rows = rows.subspan(group.size());
+    logits += group.size() * vocabulary;
   }
   return {};
+}
+
+// Mixture and norm of the given rows into the first rows of hidden_.
+OperatorStatus LmHead::MixRows(std::span<const FloatRows> snapshots,
+                               const FloatRows& prefix,
+                               std::span<const int> rows) {
+  const ResidualSite site = {weights_.output_residual, weights_.norm,
+                             "output_attn_res", "norm"};
+  FirstError<OperatorStatus> error;
+  ForEachRow(context_.threads, static_cast<int>(rows.size()), [&](int t) {
+    OperatorStatus status = MixAndNormalize(
+        context_, site, {snapshots, prefix, rows[t], 1}, hidden_.row(t));
+    status.row = rows[t];
+    error.Report(t, status);
+  });
+  return error.status();
 }
 
 }  // namespace deltafin

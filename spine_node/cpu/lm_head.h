@@ -4,8 +4,8 @@
 // (docs/model.md 4.11). Not thread-safe.
 #pragma once
 
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "spine_node/cpu/float_rows.h"
@@ -18,8 +18,8 @@ namespace deltafin {
 class LmHead {
  public:
   // All outlive the object. Errors: RESOURCE_EXHAUSTED.
-  static absl::StatusOr<LmHead> Create(const LayerContext& context,
-                                       const HeadWeights& weights);
+  static absl::StatusOr<std::unique_ptr<LmHead>> Create(
+      const LayerContext& context, const HeadWeights& weights);
 
   // logits [rows, V] of the given rows of the step.
   OperatorStatus Forward(std::span<const FloatRows> snapshots,
@@ -28,10 +28,13 @@ class LmHead {
 
  private:
   LmHead(const LayerContext& context, const HeadWeights& weights)
-      : context_(&context), weights_(&weights) {}
+      : context_(context), weights_(weights) {}
 
-  const LayerContext* context_;
-  const HeadWeights* weights_;
+  OperatorStatus MixRows(std::span<const FloatRows> snapshots,
+                         const FloatRows& prefix, std::span<const int> rows);
+
+  const LayerContext& context_;
+  const HeadWeights& weights_;
   FloatRows hidden_;  // [kTokenGroup, H]
 };
 

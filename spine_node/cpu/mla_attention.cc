@@ -141,28 +141,30 @@ void MlaAttention::Attend(int layer, const TokenGroup& group) {
   for (const TokenRun& run : group.runs) {
     context_.threads.ParallelFor(
         int64_t{run.num_tokens} * calls, [&](int64_t task, int worker) {
-          const int first_head = static_cast<int>(task % calls) * share;
-          AttendToken(layer, run, static_cast<int>(task / calls), first_head,
-                      std::min(share, heads - first_head), scores_.row(worker));
+          const int first = static_cast<int>(task % calls) * share;
+          AttendToken(layer, run, static_cast<int>(task / calls),
+                      {first, std::min(share, heads - first)},
+                      scores_.row(worker));
         });
   }
 }
 
 void MlaAttention::AttendToken(int layer, const TokenRun& run, int token,
-                               int first_head, int num_heads, float* scores) {
+                               HeadRange heads, float* scores) {
   const ModelSpec& spec = context_.spec;
   const int row = run.first_row + token;
   const double query_dim = spec.qk_nope_head_dim + spec.qk_rope_head_dim;
   context_.ops.attention(
-      {.num_queries = num_heads,
-       .query = absorbed_.row(row) + first_head * latent_.width(),
+      {.num_queries = heads.count,
+       .query = absorbed_.row(row) + heads.first * latent_.width(),
        .keys = run.state->latents(layer),
        .key_dim = static_cast<int>(latent_.width()),
        .value_dim = spec.kv_lora_rank,
        .num_positions = run.position + token + 1,
        .scale = static_cast<float>(1.0 / std::sqrt(query_dim)),
        .scores = scores,
-       .out = attended_.row(row) + size_t{1} * first_head * spec.kv_lora_rank});
+       .out =
+           attended_.row(row) + size_t{1} * heads.first * spec.kv_lora_rank});
 }
 
 // value[h] = Wv[h] attended[h].

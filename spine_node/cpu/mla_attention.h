@@ -36,8 +36,12 @@ class MlaAttention {
                               const TokenGroup& group);
   OperatorStatus AbsorbQueries(const MlaWeights& weights, int n);
   void Attend(int layer, const TokenGroup& group);
-  void AttendToken(int layer, const TokenRun& run, int token, int first_head,
-                   int num_heads, float* scores);
+  struct HeadRange {
+    int first;
+    int count;
+  };
+  void AttendToken(int layer, const TokenRun& run, int token, HeadRange heads,
+                   float* scores);
   OperatorStatus ExpandValues(const MlaWeights& weights, int n);
 
   const LayerContext& context_;

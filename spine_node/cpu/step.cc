@@ -82,11 +82,11 @@ absl::Status Step::Reserve(int num_tokens) {
   const size_t hidden = spec_.hidden_size;
   snapshots_.resize(spec_.num_snapshots());
   for (FloatRows& rows : snapshots_) RETURN_IF_ERROR(allocate(rows, hidden));
-  RETURN_IF_ERROR(allocate(feed_forward_input, hidden));
-  RETURN_IF_ERROR(allocate(shared, hidden));
-  RETURN_IF_ERROR(allocate(latent, spec_.routed_expert_hidden_size));
-  experts.resize(size_t{1} * num_tokens * spec_.num_experts_per_token);
-  weights.resize(experts.size());
+  RETURN_IF_ERROR(allocate(mixture.input, hidden));
+  RETURN_IF_ERROR(allocate(mixture.shared, hidden));
+  RETURN_IF_ERROR(allocate(mixture.latent, spec_.routed_expert_hidden_size));
+  mixture.experts.resize(size_t{1} * num_tokens * spec_.num_experts_per_token);
+  mixture.weights.resize(mixture.experts.size());
   // Last: its size says what is reserved.
   return allocate(prefix, hidden);
 }

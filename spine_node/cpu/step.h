@@ -25,6 +25,15 @@ struct StepPosition {
   int64_t position = 0;
 };
 
+// What a mixture layer keeps for all tokens while its routed experts run.
+struct MixtureRows {
+  FloatRows input;               // [T, H] normalised, for the shared experts
+  FloatRows shared;              // [T, H] their output
+  FloatRows latent;              // [T, L]
+  std::vector<int32_t> experts;  // [T, K]
+  std::vector<float> weights;    // [T, K]
+};
+
 class Step {
  public:
   explicit Step(const ModelSpec& spec) : spec_(spec) {}
@@ -58,12 +67,8 @@ class Step {
   FloatRows& next_snapshot() { return snapshots_[num_snapshots_]; }
   void CommitSnapshot() { ++num_snapshots_; }
 
-  FloatRows prefix;              // [T, H]
-  FloatRows feed_forward_input;  // [T, H] normalised, for the shared experts
-  FloatRows shared;              // [T, H] their output
-  FloatRows latent;              // [T, L]
-  std::vector<int32_t> experts;  // [T, K]
-  std::vector<float> weights;    // [T, K]
+  FloatRows prefix;  // [T, H]
+  MixtureRows mixture;
 
  private:
   absl::Status CheckSlice(const SequenceSlice& slice, size_t index) const;

@@ -249,8 +249,8 @@ TEST_P(CpuLayersGoldenTest, MixtureLayersGiveGoldenRoutesAndOutput) {
                 .experts = ids,
                 .weights = route_weights,
                 .latent = {latent.row(0), num_tokens_ * latent_size}}));
-    ASSERT_TRUE(ProjectFromLatent(context_, weights.moe, sums.data(),
-                                  num_tokens_, latent.row(0), out_.row(0))
+    ASSERT_TRUE(ProjectFromLatent(context_, weights.moe, sums, latent.row(0),
+                                  out_.row(0))
                     .ok());
     FloatRows shared =
         ValueOrDie(FloatRows::Allocate(num_tokens_, spec().hidden_size));
@@ -274,8 +274,9 @@ TEST_P(CpuLayersGoldenTest, AttentionResidualsMixSnapshotsAndPrefix) {
     const FloatRows prefix = Rows(Golden(layer - 1, "prefix"));
     const ResidualSite site = {weights.attention_residual, weights.input_norm,
                                "self_attention_res", "input_layernorm"};
-    ASSERT_TRUE(MixAndNormalize(context_, site, snapshots, prefix, 0,
-                                num_tokens_, out_.row(0))
+    ASSERT_TRUE(MixAndNormalize(context_, site,
+                                {snapshots, prefix, 0, num_tokens_},
+                                out_.row(0))
                     .ok());
     const FloatRows expected =
         Normalized(Golden(layer, "attn_mix"), weights.input_norm);
