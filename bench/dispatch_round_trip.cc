@@ -1,0 +1,308 @@
+// Times a layer whose experts cost nothing through dispatcher, stream and node,
+// against a bare TCP ping-pong of the same bytes in the same run.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/empty_node.h"
+#include "bench/ping_pong.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "coordinator/engine/expert_dispatcher.h"
+
+namespace deltafin::bench {
+namespace {
+
+constexpr char kHelp[] =
+    "usage: dispatch_round_trip [--tokens 1,512,2048] [--nodes 1,4] "
+    "[--seconds S] [--json]\n"
+    "Time of one layer at latent width 3584 whose kernel returns at once: "
+    "requests cut to\n"
+    "128 tokens, sums for every token from every node, one process a node. "
+    "Beside it a\n"
+    "blocking TCP ping-pong of the same payload bytes with as many processes, "
+    "taking turns\n"
+    "with it; the ratio is of the medians. \"in-process\" is a node in this "
+    "process.\n"
+    "--seconds: for each row, default 2.\n";
+
+struct Options {
+  std::vector<int> tokens = {1, 512, 2048};
+  std::vector<int> nodes = {1, 4};
+  double seconds = 2;
+  bool json = false;
+};
+
+[[noreturn]] void Refuse(const char* why) {
+  std::fprintf(stderr, "dispatch_round_trip: %s\n%s", why, kHelp);
+  std::exit(64);
+}
+
+std::vector<int> ParseList(const std::string& text) {
+  std::vector<int> values;
+  for (size_t at = 0; at < text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    values.push_back(std::atoi(text.substr(at, comma - at).c_str()));
+    if (values.back() < 1) Refuse("bad list of numbers");
+    at = comma + 1;
+  }
+  return values;
+}
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--help") {
+      std::fputs(kHelp, stdout);
+      std::exit(0);
+    }
+    if (flag == "--json") {
+      options.json = true;
+      continue;
+    }
+    if (i + 1 == argc) Refuse("unknown flag or missing value");
+    const std::string value = argv[++i];
+    if (flag == "--tokens") {
+      options.tokens = ParseList(value);
+    } else if (flag == "--nodes") {
+      options.nodes = ParseList(value);
+    } else if (flag == "--seconds") {
+      options.seconds = std::atof(value.c_str());
+    } else {
+      Refuse("unknown flag");
+    }
+  }
+  return options;
+}
+
+// A process that serves on a port until its parent ends it. Made before this
+// process has threads.
+class Child {
+ public:
+  // `serve` tells its port through the function it is given, then serves; it
+  // ends with the process.
+  explicit Child(const std::function<void(std::function<void(int)>)>& serve) {
+    int ports[2];
+    CHECK(pipe(ports) == 0);
+    pid_ = fork();
+    CHECK(pid_ >= 0);
+    if (pid_ == 0) {
+      close(ports[0]);
+      serve([&](int port) {
+        CHECK(write(ports[1], &port, sizeof(port)) == sizeof(port));
+      });
+      _exit(0);
+    }
+    close(ports[1]);
+    CHECK(read(ports[0], &port_, sizeof(port_)) == sizeof(port_));
+    close(ports[0]);
+  }
+  ~Child() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  int port() const { return port_; }
+
+ private:
+  pid_t pid_ = -1;
+  int port_ = 0;
+};
+
+std::unique_ptr<Child> NodeChild() {
+  return std::make_unique<Child>([](const std::function<void(int)>& tell) {
+    const auto node = StartEmptyNode("127.0.0.1:0");
+    tell(node->bound_port());
+    pause();
+  });
+}
+
+std::unique_ptr<Child> PongChild() {
+  return std::make_unique<Child>([](const std::function<void(int)>& tell) {
+    PongServer server;
+    tell(server.port());
+    server.Serve();
+  });
+}
+
+// A step's router output: every token uses all 16 experts.
+struct Layer {
+  explicit Layer(int num_tokens)
+      : latent(size_t{1} * num_tokens * kLatent, 0.5f) {
+    for (int t = 0; t < num_tokens; ++t) {
+      for (int e = 0; e < kTopK; ++e) experts.push_back(e);
+    }
+    weights.assign(experts.size(), 1.0f / kTopK);
+    routed = {num_tokens, kTopK, experts, weights, latent};
+  }
+  static constexpr int kLatent = 3584;
+  static constexpr int kTopK = 16;
+
+  std::vector<float> latent;
+  std::vector<int32_t> experts;
+  std::vector<float> weights;
+  RoutedTokens routed;
+};
+
+class Dispatch {
+ public:
+  explicit Dispatch(std::vector<NodeEndpoint> nodes) {
+    DispatcherOptions options;
+    options.nodes = std::move(nodes);
+    options.identity = {kEmptyModelDigest, "dispatch_round_trip"};
+    options.shape = EmptyModelSpec().expert_shape();
+    options.kernel = &BestKernel().elementwise;
+    auto dispatcher = ExpertDispatcher::Connect(std::move(options));
+    CHECK_OK(dispatcher.status());
+    dispatcher_ = *std::move(dispatcher);
+  }
+  void Run(const Layer& layer) {
+    CHECK_OK(dispatcher_->Start(++step_, 1, layer.routed));
+    CHECK_OK(dispatcher_->Wait([] { return false; }).status());
+  }
+
+ private:
+  std::unique_ptr<ExpertDispatcher> dispatcher_;
+  uint64_t step_ = 0;
+};
+
+// Requests to all peers, then all replies; parts of 128 tokens as the
+// dispatcher cuts them.
+void PingAll(std::vector<std::unique_ptr<PingClient>>& peers, int num_tokens) {
+  const size_t floats = size_t{1} * num_tokens * Layer::kLatent;
+  for (auto& peer : peers) peer->Send(4 * floats, 8 * floats);
+  for (auto& peer : peers) peer->Receive();
+}
+
+double SecondsOf(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
+      .count();
+}
+
+double Quantile(std::vector<double>& values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(q * (values.size() - 1))];
+}
+
+struct Row {
+  std::string path;
+  int nodes;
+  int tokens;
+  size_t calls;
+  double p50, p99, raw_p50, raw_p99;  // microseconds
+};
+
+Row Measure(const std::string& path, Dispatch& dispatch,
+            std::vector<std::unique_ptr<PingClient>>& peers, int num_tokens,
+            double seconds) {
+  const Layer layer(num_tokens);
+  std::vector<double> ours, raw;
+  for (int i = 0; i < 20; ++i) {
+    dispatch.Run(layer);
+    PingAll(peers, num_tokens);
+  }
+  // Stretches of calls of one kind, so that each runs warm.
+  for (double spent = 0; spent < seconds || ours.size() < 30;) {
+    for (int i = 0; i < 10; ++i) {
+      ours.push_back(1e6 * SecondsOf([&] { dispatch.Run(layer); }));
+      spent += ours.back() / 1e6;
+    }
+    for (int i = 0; i < 10; ++i) {
+      raw.push_back(1e6 * SecondsOf([&] { PingAll(peers, num_tokens); }));
+      spent += raw.back() / 1e6;
+    }
+  }
+  return {path,
+          static_cast<int>(peers.size()),
+          num_tokens,
+          ours.size(),
+          Quantile(ours, 0.5),
+          Quantile(ours, 0.99),
+          Quantile(raw, 0.5),
+          Quantile(raw, 0.99)};
+}
+
+void Print(const Row& row, bool json) {
+  const double ratio = row.p50 / row.raw_p50;
+  if (json) {
+    std::printf(
+        "{\"path\": \"%s\", \"nodes\": %d, \"tokens\": %d, \"calls\": %zu, "
+        "\"p50_us\": %.1f, \"p99_us\": %.1f, \"tcp_p50_us\": %.1f, "
+        "\"tcp_p99_us\": %.1f, \"ratio\": %.2f}\n",
+        row.path.c_str(), row.nodes, row.tokens, row.calls, row.p50, row.p99,
+        row.raw_p50, row.raw_p99, ratio);
+  } else {
+    std::printf("%-10s %5d %6d %7zu %10.1f %10.1f %10.1f %10.1f %6.2f\n",
+                row.path.c_str(), row.nodes, row.tokens, row.calls, row.p50,
+                row.p99, row.raw_p50, row.raw_p99, ratio);
+  }
+  std::fflush(stdout);
+}
+
+std::vector<NodeEndpoint> Endpoints(
+    const std::vector<std::unique_ptr<Child>>& nodes, int count) {
+  std::vector<NodeEndpoint> endpoints;
+  for (int i = 0; i < count; ++i) {
+    const std::string address = "127.0.0.1:" + std::to_string(nodes[i]->port());
+    endpoints.push_back({address, MakeExpertChannel(address)});
+  }
+  return endpoints;
+}
+
+void Run(const Options& options) {
+  const int most =
+      *std::max_element(options.nodes.begin(), options.nodes.end());
+  std::vector<std::unique_ptr<Child>> nodes, pongs;
+  for (int i = 0; i < most; ++i) pongs.push_back(PongChild());
+  for (int i = 0; i < most; ++i) nodes.push_back(NodeChild());
+  std::vector<std::unique_ptr<PingClient>> all_peers;
+  for (const auto& pong : pongs) {
+    all_peers.push_back(std::make_unique<PingClient>(pong->port()));
+  }
+  if (!options.json) {
+    std::puts(
+        "path       nodes tokens   calls     p50 us     p99 us"
+        "    tcp p50    tcp p99  ratio");
+  }
+  const auto measure = [&](const std::string& path, Dispatch& dispatch,
+                           int count) {
+    std::vector<std::unique_ptr<PingClient>> peers;
+    for (int i = 0; i < count; ++i) peers.push_back(std::move(all_peers[i]));
+    for (const int num_tokens : options.tokens) {
+      Print(Measure(path, dispatch, peers, num_tokens, options.seconds),
+            options.json);
+    }
+    for (int i = 0; i < count; ++i) all_peers[i] = std::move(peers[i]);
+  };
+  for (const int count : options.nodes) {
+    Dispatch dispatch(Endpoints(nodes, count));
+    measure("tcp", dispatch, count);
+  }
+  const auto own = StartEmptyNode("");
+  Dispatch dispatch({{"in-process", own->InProcessChannel()}});
+  measure("in-process", dispatch, 1);
+}
+
+}  // namespace
+}  // namespace deltafin::bench
+
+int main(int argc, char** argv) {
+  const auto options = deltafin::bench::ParseOptions(argc, argv);
+  deltafin::SetLogLevel("error").IgnoreError();
+  deltafin::bench::Run(options);
+  return 0;
+}
