@@ -29,7 +29,7 @@ v1::HandshakeRequest MakeHandshake(const HandshakeIdentity& identity) {
 }
 
 absl::Status CheckNodeIdentity(const v1::HandshakeRequest& ours,
-                            const v1::HandshakeReply& theirs) {
+                               const v1::HandshakeReply& theirs) {
   RETURN_IF_ERROR(CheckSame("wire version", std::to_string(ours.wire_version()),
                             std::to_string(theirs.wire_version())));
   RETURN_IF_ERROR(CheckSame("numerics version",

@@ -21,6 +21,6 @@ v1::HandshakeRequest MakeHandshake(const HandshakeIdentity& identity);
 // FAILED_PRECONDITION with both values where wire version, numerics version or
 // model differ.
 absl::Status CheckNodeIdentity(const v1::HandshakeRequest& ours,
-                            const v1::HandshakeReply& theirs);
+                               const v1::HandshakeReply& theirs);
 
 }  // namespace deltafin

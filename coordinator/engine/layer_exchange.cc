@@ -44,17 +44,21 @@ LayerExchange::LayerExchange(ExpertClients& clients,
 absl::Status LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed,
                                   const CutPolicy& policy,
                                   absl::Duration connect_timeout) {
+  if (id.step != plan_.id().step) DrainEvents();
   plan_.Build(id, routed, policy);
   reduction_.Begin();
   latent_ = routed.latent;
   std::fill(num_sent_.begin(), num_sent_.end(), 0);
   std::fill(work_.begin(), work_.end(), NodeWork());
-  // Late replies, and the end of streams that broke since the last layer.
-  while (clients_.Next(absl::UnixEpoch()).kind != NodeEvent::Kind::kNone) {
-  }
   RETURN_IF_ERROR(ConnectNodes(connect_timeout));
   for (int node = 0; node < plan_.num_nodes(); ++node) SendNext(node);
   return absl::OkStatus();
+}
+
+// Learns of streams that broke between steps, so that they are opened again.
+void LayerExchange::DrainEvents() {
+  while (clients_.Next(absl::UnixEpoch()).kind != NodeEvent::Kind::kNone) {
+  }
 }
 
 absl::Status LayerExchange::ConnectNodes(absl::Duration timeout) {

@@ -63,6 +63,7 @@ class LayerExchange {
   std::span<const NodeWork> work() const { return work_; }
 
  private:
+  void DrainEvents();
   absl::Status ConnectNodes(absl::Duration timeout);
   void SendNext(int node);
   absl::Status Handle(const NodeEvent& event);
