@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "spine_node/cpu/stopwatch.h"
@@ -11,15 +11,11 @@
 namespace deltafin {
 namespace {
 
-// Heads that share one pass over the cached latents.
-constexpr int kHeadsPerCall = 16;
-
-int HeadsPerCall(int num_tokens, int num_heads, int num_threads) {
-  // Fewer when there would not be four tasks a thread to balance.
-  const int share =
-      (num_tokens * num_heads + 4 * num_threads - 1) / (4 * num_threads);
-  return std::clamp(share, 1, kHeadsPerCall);
-}
+// Room for the scores of this many heads over the longest context; more heads
+// share a pass over shorter ones.
+constexpr int kScoredHeads = 16;
+// Heads of a call that the kernels gain from.
+constexpr int kMostHeadsPerCall = 96;
 
 }  // namespace
 
@@ -44,7 +40,7 @@ absl::StatusOr<std::unique_ptr<MlaAttention>> MlaAttention::Create(
   ASSIGN_OR_RETURN(
       layer->scores_,
       FloatRows::Allocate(context.threads.num_threads(),
-                          kHeadsPerCall * spec.max_position_embeddings));
+                          kScoredHeads * spec.max_position_embeddings));
   return layer;
 }
 
@@ -135,36 +131,49 @@ OperatorStatus MlaAttention::AbsorbQueries(const MlaWeights& weights, int n) {
 void MlaAttention::Attend(int layer, const TokenGroup& group) {
   ScopedTimer timer(context_.timings.attention);
   const int heads = context_.spec.num_attention_heads;
-  const int share =
-      HeadsPerCall(group.num_tokens, heads, context_.threads.num_threads());
-  const int calls = (heads + share - 1) / share;
+  std::vector<AttendTask> tasks;
   for (const TokenRun& run : group.runs) {
-    context_.threads.ParallelFor(
-        int64_t{run.num_tokens} * calls, [&](int64_t task, int worker) {
-          const int first = static_cast<int>(task % calls) * share;
-          AttendToken(layer, run, static_cast<int>(task / calls),
-                      {first, std::min(share, heads - first)},
-                      scores_.row(worker));
-        });
+    const int share = HeadsPerCall(run, group.num_tokens);
+    for (int token = 0; token < run.num_tokens; ++token) {
+      for (int head = 0; head < heads; head += share) {
+        tasks.push_back({&run, token, head, std::min(share, heads - head)});
+      }
+    }
   }
+  context_.threads.ParallelFor(tasks.size(), [&](int64_t task, int worker) {
+    AttendHeads(layer, tasks[task], scores_.row(worker));
+  });
 }
 
-void MlaAttention::AttendToken(int layer, const TokenRun& run, int token,
-                               HeadRange heads, float* scores) {
+// As many heads of a token as the scratch holds, but fewer where there would
+// not be four tasks a thread to balance.
+int MlaAttention::HeadsPerCall(const TokenRun& run, int group_tokens) const {
+  const int64_t wanted = int64_t{4} * context_.threads.num_threads();
+  const int64_t share =
+      (int64_t{group_tokens} * context_.spec.num_attention_heads + wanted - 1) /
+      wanted;
+  const int64_t room =
+      static_cast<int64_t>(scores_.width()) / (run.position + run.num_tokens);
+  return static_cast<int>(
+      std::clamp<int64_t>(std::min(share, room), 1, kMostHeadsPerCall));
+}
+
+void MlaAttention::AttendHeads(int layer, const AttendTask& task,
+                               float* scores) {
   const ModelSpec& spec = context_.spec;
-  const int row = run.first_row + token;
+  const int row = task.run->first_row + task.token;
+  const size_t first_head = task.first_head;
   const double query_dim = spec.qk_nope_head_dim + spec.qk_rope_head_dim;
   context_.ops.attention(
-      {.num_queries = heads.count,
-       .query = absorbed_.row(row) + heads.first * latent_.width(),
-       .keys = run.state->latents(layer),
+      {.num_queries = task.num_heads,
+       .query = absorbed_.row(row) + first_head * latent_.width(),
+       .keys = task.run->state->latents(layer),
        .key_dim = static_cast<int>(latent_.width()),
        .value_dim = spec.kv_lora_rank,
-       .num_positions = run.position + token + 1,
+       .num_positions = task.run->position + task.token + 1,
        .scale = static_cast<float>(1.0 / std::sqrt(query_dim)),
        .scores = scores,
-       .out =
-           attended_.row(row) + size_t{1} * heads.first * spec.kv_lora_rank});
+       .out = attended_.row(row) + first_head * spec.kv_lora_rank});
 }
 
 // value[h] = Wv[h] attended[h].

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "spine_node/cpu/float_rows.h"
@@ -30,18 +29,22 @@ class MlaAttention {
                          const TokenGroup& group, float* out);
 
  private:
+  // Some heads of one token against the cached positions up to its own.
+  struct AttendTask {
+    const TokenRun* run;
+    int token;
+    int first_head;
+    int num_heads;
+  };
+
   explicit MlaAttention(const LayerContext& context) : context_(context) {}
   OperatorStatus Project(const MlaWeights& weights, const float* x, int n);
   OperatorStatus CacheLatents(int layer, const MlaWeights& weights,
                               const TokenGroup& group);
   OperatorStatus AbsorbQueries(const MlaWeights& weights, int n);
   void Attend(int layer, const TokenGroup& group);
-  struct HeadRange {
-    int first;
-    int count;
-  };
-  void AttendToken(int layer, const TokenRun& run, int token, HeadRange heads,
-                   float* scores);
+  int HeadsPerCall(const TokenRun& run, int group_tokens) const;
+  void AttendHeads(int layer, const AttendTask& task, float* scores);
   OperatorStatus ExpandValues(const MlaWeights& weights, int n);
 
   const LayerContext& context_;
@@ -52,7 +55,7 @@ class MlaAttention {
   FloatRows absorbed_;        // [kTokenGroup, n (latent + rope)]
   FloatRows attended_;        // [kTokenGroup, n latent]
   FloatRows value_;           // [kTokenGroup, n v]
-  FloatRows scores_;  // [workers, kHeadsPerCall * max_position_embeddings]
+  FloatRows scores_;  // [workers, kScoredHeads * max_position_embeddings]
 };
 
 }  // namespace deltafin
