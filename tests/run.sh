@@ -22,15 +22,21 @@ done
 started=$SECONDS
 say() { printf '\n=== %s (%d s)\n' "$*" $((SECONDS - started)); }
 
-# configure PRESET, build it, run its tests with the remaining arguments of ctest.
+# build PRESET TARGET...: configures and builds.
+build() {
+  local preset=$1
+  shift
+  say "$preset: build"
+  cmake --preset "$preset" >/dev/null
+  cmake --build --preset "$preset" -- -j"$jobs" "$@"
+}
+
+# check PRESET, its tests chosen by the remaining arguments of ctest.
 check() {
   local preset=$1
   shift
-  say "$preset: configure and build"
-  cmake --preset "$preset" >/dev/null
-  cmake --build --preset "$preset" -- -j"$jobs"
   say "$preset: test"
-  ctest --test-dir "build/$preset" -j"$jobs" "$@"
+  ctest --test-dir "build/$preset" -j"$jobs" --no-tests=error "$@"
 }
 
 stage_format() {
@@ -38,19 +44,28 @@ stage_format() {
   git ls-files '*.cc' '*.h' | xargs -r clang-format --dry-run --Werror
 }
 
+# The hash matrix over real processes, the kernels and the spine.
 stage_release() {
-  if [ "$full" = yes ]; then check release; else check release -LE long; fi
+  build release tests_numerics tests_programs
+  check release -LE 'long|base|threads|fuzz'
+  if [ "$full" = yes ]; then
+    build release
+    check release -L 'long|base|threads'
+  fi
 }
 
+# Every unit test, and the fuzz targets over their corpora.
 stage_asan() {
   export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
   export UBSAN_OPTIONS=print_stacktrace=1
-  check asan -LE 'long|release_only'
+  build asan tests_numerics tests_base tests_threads tests_fuzz
+  check asan -LE 'long|programs'
 }
 
 stage_tsan() {
   export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=1"
-  check tsan -L threads -LE long
+  build tsan tests_threads
+  check tsan -L threads
 }
 
 stage_neon() {
@@ -60,7 +75,8 @@ stage_neon() {
 
 # What builds without gRPC, protobuf, RocksDB and curl.
 stage_components() {
-  check kernels -LE long
+  build kernels tests_numerics tests_base
+  check kernels -LE 'long|fuzz'
 }
 
 deploy/install_packages.sh test
