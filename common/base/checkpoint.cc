@@ -134,7 +134,7 @@ Checkpoint::ParseIndex(std::string_view index_json) {
   dom::object map;
   simdjson::error_code error = parser.allocate(index_json.size(), kMaxDepth);
   if (!error) {
-    error = parser.parse(index_json.data(), index_json.size()).get(root);
+    error = parser.parse(simdjson::padded_string(index_json)).get(root);
   }
   if (!error) error = root["weight_map"].get_object().get(map);
   if (error) {

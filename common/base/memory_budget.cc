@@ -88,7 +88,7 @@ uint64_t AvailableInCgroups(const MemorySources& sources) {
         first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
     const std::string controllers =
-        "," + line.substr(first + 1, second - first - 1) + ",";
+        fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const std::string group = line.substr(second + 1);
     if (controllers == ",,") {
       available = std::min(

@@ -149,7 +149,7 @@ absl::StatusOr<ModelConfig> ModelConfig::Parse(std::string_view json) {
   Impl& impl = *config.impl_;
   simdjson::error_code error = impl.parser.allocate(json.size(), kMaxDepth);
   if (!error) {
-    error = impl.parser.parse(json.data(), json.size()).get(impl.root);
+    error = impl.parser.parse(simdjson::padded_string(json)).get(impl.root);
   }
   if (error) {
     return absl::InvalidArgumentError(

@@ -219,7 +219,7 @@ absl::StatusOr<TensorTable> SafetensorsFile::ParseHeader(
   dom::object header;
   simdjson::error_code error = parser.allocate(header_json.size(), kMaxDepth);
   if (!error) {
-    error = parser.parse(header_json.data(), header_json.size())
+    error = parser.parse(simdjson::padded_string(header_json))
                 .get_object()
                 .get(header);
   }
