@@ -1,7 +1,7 @@
 // coordinator/engine/live_request.h
 //
 // One request from Submit to OnFinish: its ids, its sequence state, what it
-// has delivered. Belongs to the engine thread, but for Cancel and expired.
+// has delivered. Belongs to the engine thread, but for Cancel.
 #pragma once
 
 #include <atomic>

@@ -202,8 +202,8 @@ TEST(ExpertDispatcherFailureTest, SilentNodeRunsIntoTheLayersDeadline) {
     const absl::Status status =
         cluster.Run(MakeRequest(std::vector<int32_t>(length, 5), 1)).status;
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(Message(status),
-                HasSubstr("layer 1: no answer in time from node node-1"));
+    EXPECT_THAT(Message(status), AllOf(HasSubstr("layer 1: no answer in time"),
+                                       HasSubstr("node-1")));
   }
 }
 
