@@ -56,7 +56,7 @@ DeltafinModel ModelOf(const ModelSpec& spec, const uint8_t* is_mla) {
   m.first_k_dense_replace = spec.first_k_dense_replace;
   m.attn_res_block_size = spec.attn_res_block_size;
   m.rms_norm_eps = spec.rms_norm_eps;
-  m.low_rank_norm_eps = kLowRankNormEps;
+  m.low_rank_norm_eps = spec.low_rank_norm_eps;
   m.l2_norm_eps = kL2NormEps;
   m.num_attention_heads = spec.num_attention_heads;
   m.q_lora_rank = spec.q_lora_rank;
