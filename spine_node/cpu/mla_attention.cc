@@ -76,7 +76,8 @@ OperatorStatus MlaAttention::Project(const MlaWeights& weights, const float* x,
   for (int t = 0; t < n; ++t) {
     float* row = query_low_rank_.row(t);
     if (context_.ops.rms_norm(row, weights.q_a_norm, spec.q_lora_rank,
-                              kLowRankNormEps, row) != KernelStatus::kOk) {
+                              spec.low_rank_norm_eps,
+                              row) != KernelStatus::kOk) {
       return {KernelStatus::kNotFinite, "mla q_a_layernorm", t};
     }
   }
@@ -95,7 +96,8 @@ OperatorStatus MlaAttention::CacheLatents(int layer, const MlaWeights& weights,
     for (int i = 0; i < run.num_tokens; ++i, cached += key_dim) {
       const float* row = latent_.row(run.first_row + i);
       if (context_.ops.rms_norm(row, weights.kv_a_norm, latent_size,
-                                kLowRankNormEps, cached) != KernelStatus::kOk) {
+                                context_.spec.low_rank_norm_eps,
+                                cached) != KernelStatus::kOk) {
         return {KernelStatus::kNotFinite, "mla kv_a_layernorm",
                 run.first_row + i};
       }
