@@ -84,26 +84,28 @@ grpc::Status ExpertService::RunByteStream(grpc::ServerContext* context,
 
 grpc::Status ExpertService::ServeStream(grpc::ServerContext* context,
                                         ByteStream* stream) {
-  using CloseMode = RequestQueue::CloseMode;
-  LayerStream layers(context_, [stream](const v1::LayerReply& reply) {
-    return stream->Write(reply);
-  });
+  using Received = LayerStream::Received;
   grpc::ByteBuffer bytes;
-  v1::NodeRequest request;
-  while (stream->Read(&bytes)) {
+  grpc::Status status;
+  const auto receive = [&](v1::NodeRequest* message) {
+    if (!stream->Read(&bytes)) {
+      return context->IsCancelled() ? Received::kBroken : Received::kEnd;
+    }
     const size_t length = bytes.Length();
-    if (!grpc::SerializationTraits<v1::NodeRequest>::Deserialize(&bytes,
-                                                                 &request)
-             .ok()) {
-      layers.Close(CloseMode::kDrop);
-      return {grpc::StatusCode::INVALID_ARGUMENT,
+    if (grpc::SerializationTraits<v1::NodeRequest>::Deserialize(&bytes, message)
+            .ok()) {
+      return Received::kMessage;
+    }
+    status = {grpc::StatusCode::INVALID_ARGUMENT,
               "a message of " + std::to_string(length) +
                   " bytes is no NodeRequest; the stream ends"};
-    }
-    layers.Handle(request);
-  }
-  layers.Close(context->IsCancelled() ? CloseMode::kDrop : CloseMode::kFinish);
-  return grpc::Status::OK;
+    return Received::kBroken;
+  };
+  const auto send = [stream](const v1::LayerReply& reply) {
+    return stream->Write(reply);
+  };
+  LayerStream(context_, receive, send).Serve();
+  return status;
 }
 
 void ExpertService::EndStreams(absl::Duration drain) {

@@ -1,6 +1,7 @@
 #include "expert_node/layer_stream.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -43,59 +44,83 @@ void SetResult(LayerResult result, absl::Duration since_arrival,
 
 }  // namespace
 
-LayerStream::LayerStream(const LayerStreamContext& context, Send send)
+LayerStream::LayerStream(const LayerStreamContext& context, Receive receive,
+                         Send send)
     : context_(context),
+      receive_(std::move(receive)),
       send_(std::move(send)),
-      queue_(context.queue_limits),
-      runner_([this] {
-        SetThreadName("expert-stream");
-        RunRequests();
-      }) {}
+      queue_(context.queue_limits) {}
 
-LayerStream::~LayerStream() { Close(RequestQueue::CloseMode::kDrop); }
-
-void LayerStream::Handle(const v1::NodeRequest& request) {
-  if (request.has_layer()) {
-    HandleLayer(request.layer());
-  } else if (request.has_cancel()) {
-    queue_.CancelStep(request.cancel().epoch(), request.cancel().step());
-  }
-  // An empty message means nothing; newer coordinators may send other kinds.
+void LayerStream::Serve() {
+  std::thread second([this] {
+    SetThreadName("expert-stream");
+    TakeTurns();
+  });
+  TakeTurns();
+  second.join();
 }
 
-void LayerStream::HandleLayer(const v1::LayerRequest& request) {
+void LayerStream::TakeTurns() {
+  while (true) {
+    const RequestQueue::Turn turn = queue_.Take();
+    switch (turn.task) {
+      case RequestQueue::Task::kRead:
+        ReadToNextRequest();
+        break;
+      case RequestQueue::Task::kRun:
+        RunAndReply(*turn.request);
+        break;
+      case RequestQueue::Task::kEnd:
+        return;
+    }
+  }
+}
+
+void LayerStream::ReadToNextRequest() {
+  Received received;
+  while ((received = receive_(&message_)) == Received::kMessage) {
+    if (message_.has_layer()) {
+      return queue_.FinishRead(Admit(message_.layer()));
+    }
+    if (message_.has_cancel()) {
+      queue_.CancelStep(message_.cancel().epoch(), message_.cancel().step());
+    }
+    // An empty message means nothing; newer coordinators may send other kinds.
+  }
+  CloseQueue(received == Received::kEnd ? RequestQueue::CloseMode::kFinish
+                                        : RequestQueue::CloseMode::kDrop);
+  queue_.FinishRead(nullptr);
+}
+
+std::shared_ptr<QueuedRequest> LayerStream::Admit(
+    const v1::LayerRequest& request) {
   auto queued = std::make_shared<QueuedRequest>();
   queued->arrival = absl::Now();
-  queued->refusal = Admit(request, *queued);
-  queue_.Push(std::move(queued));
-}
-
-absl::Status LayerStream::Admit(const v1::LayerRequest& request,
-                                QueuedRequest& queued) {
   absl::StatusOr<LayerWork> work =
       CheckLayerRequest(request, context_.spec, context_.max_request_tokens);
   if (work.ok()) {
-    queued.work = *std::move(work);
-    queued.pass = context_.gate.Enter();
-    if (queued.pass.has_value()) return absl::OkStatus();
+    queued->work = *std::move(work);
+    queued->pass = context_.gate.Enter();
+    if (queued->pass.has_value()) return queued;
+    queued->refusal = absl::UnavailableError("the node is shutting down");
+  } else {
+    queued->refusal = work.status();
   }
-  queued.work = LayerWork();
-  queued.work.epoch = request.epoch();
-  queued.work.step = request.step();
-  queued.work.layer = request.layer();
-  queued.work.part = request.part();
-  if (!work.ok()) return work.status();
-  return absl::UnavailableError("the node is shutting down");
+  queued->work = LayerWork();
+  queued->work.epoch = request.epoch();
+  queued->work.step = request.step();
+  queued->work.layer = request.layer();
+  queued->work.part = request.part();
+  return queued;
 }
 
-void LayerStream::RunRequests() {
-  while (const std::shared_ptr<QueuedRequest> request = queue_.Pop()) {
-    const v1::LayerReply reply = Answer(*request);
-    if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
-    const bool sent = send_(reply);
-    request->pass.reset();
-    if (!sent) CloseQueue(RequestQueue::CloseMode::kDrop);
-  }
+void LayerStream::RunAndReply(QueuedRequest& request) {
+  const v1::LayerReply reply = Answer(request);
+  if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
+  const bool sent = send_(reply);
+  request.pass.reset();
+  if (!sent) CloseQueue(RequestQueue::CloseMode::kDrop);
+  queue_.FinishRun();
 }
 
 v1::LayerReply LayerStream::Answer(const QueuedRequest& request) {
@@ -121,11 +146,6 @@ v1::LayerReply LayerStream::Answer(const QueuedRequest& request) {
 
 void LayerStream::CloseQueue(RequestQueue::CloseMode mode) {
   context_.counters.cancelled += queue_.Close(mode);
-}
-
-void LayerStream::Close(RequestQueue::CloseMode mode) {
-  CloseQueue(mode);
-  if (runner_.joinable()) runner_.join();
 }
 
 }  // namespace deltafin

@@ -1,8 +1,8 @@
 // expert_node/layer_stream.h
 //
-// One coordinator's stream without its transport: requests in, replies out. The
-// calling thread checks and queues; a thread of the stream runs requests one
-// after the other and sends each one's reply, so that a coordinator that reads
+// One coordinator's stream without its transport: requests in, replies out. Two
+// threads share it: while one runs a request and sends its reply, the other
+// reads, so that a cancellation is seen at once and a coordinator that reads
 // slowly holds up nobody else.
 #pragma once
 
@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <thread>
 
 #include "absl/time/time.h"
 #include "common/base/model_spec.h"
@@ -43,34 +42,41 @@ struct LayerStreamContext {
 
 class LayerStream {
  public:
-  // Writes one reply to the coordinator; called by the stream's thread only.
-  // May block. False: it can be reached no more, which drops what waits.
+  enum class Received : uint8_t {
+    kMessage,
+    kEnd,     // nothing more will come, replies are still wanted
+    kBroken,  // nobody waits for replies
+  };
+  // Reads the next message; blocks. By one thread at a time.
+  using Receive = std::function<Received(v1::NodeRequest* message)>;
+  // Writes one reply; may block. False: the coordinator can be reached no more,
+  // which drops what waits. By one thread at a time, while another receives.
   using Send = std::function<bool(const v1::LayerReply& reply)>;
 
-  LayerStream(const LayerStreamContext& context, Send send);
-  ~LayerStream();  // Close(kDrop)
+  // `context` must outlive the stream.
+  LayerStream(const LayerStreamContext& context, Receive receive, Send send);
   LayerStream(const LayerStream&) = delete;
   LayerStream& operator=(const LayerStream&) = delete;
 
-  // Takes one message. Every layer request gets exactly one reply, a bad or
-  // cancelled one too. Blocks while too much waits. By one thread.
-  void Handle(const v1::NodeRequest& request);
-
-  // No more requests. kFinish: answers those that wait, then returns. kDrop:
-  // forgets them, stops the running one at its next slice. Idempotent.
-  void Close(RequestQueue::CloseMode mode);
+  // Serves with the calling thread and one more until the stream has ended and
+  // every layer request has had its one reply, a bad or cancelled one too; when
+  // it breaks, what waits is forgotten and what runs stops at its next slice.
+  // Call once.
+  void Serve();
 
  private:
-  void HandleLayer(const v1::LayerRequest& request);
-  absl::Status Admit(const v1::LayerRequest& request, QueuedRequest& queued);
-  void RunRequests();
+  void TakeTurns();
+  void ReadToNextRequest();
+  void RunAndReply(QueuedRequest& request);
+  std::shared_ptr<QueuedRequest> Admit(const v1::LayerRequest& request);
   v1::LayerReply Answer(const QueuedRequest& request);
   void CloseQueue(RequestQueue::CloseMode mode);
 
   const LayerStreamContext& context_;
+  const Receive receive_;
   const Send send_;
   RequestQueue queue_;
-  std::thread runner_;
+  v1::NodeRequest message_;  // of the thread that reads
 };
 
 }  // namespace deltafin

@@ -4,33 +4,37 @@
 
 namespace deltafin {
 
-// A request over the byte limit on its own is let through when it is alone.
-bool RequestQueue::HasRoomFor(const QueuedRequest& request) const {
-  if (waiting_.empty()) return true;
-  return waiting_.size() < limits_.max_requests &&
-         waiting_bytes_ + BytesOf(request) <= limits_.max_bytes;
+RequestQueue::Turn RequestQueue::Take() {
+  MutexLock lock(mutex_);
+  while (true) {
+    if (running_ == nullptr && !waiting_.empty()) {
+      running_ = std::move(waiting_.front());
+      waiting_.pop_front();
+      waiting_bytes_ -= BytesOf(*running_);
+      changed_.NotifyOne();  // the other thread may read now
+      return {Task::kRun, running_};
+    }
+    if (!reading_ && !closed_ && HasRoom()) {
+      reading_ = true;
+      return {Task::kRead, nullptr};
+    }
+    if (closed_ && !reading_ && waiting_.empty()) return {Task::kEnd, nullptr};
+    changed_.Wait(mutex_);
+  }
 }
 
-bool RequestQueue::Push(std::shared_ptr<QueuedRequest> request) {
+void RequestQueue::FinishRead(std::shared_ptr<QueuedRequest> request) {
   MutexLock lock(mutex_);
-  while (!closed_ && !HasRoomFor(*request)) changed_.Wait(mutex_);
-  if (closed_) return false;
+  reading_ = false;
+  if (closed_) changed_.NotifyAll();  // the other thread may wait for the end
+  if (closed_ || request == nullptr) return;
   waiting_bytes_ += BytesOf(*request);
   waiting_.push_back(std::move(request));
-  changed_.NotifyAll();
-  return true;
 }
 
-std::shared_ptr<QueuedRequest> RequestQueue::Pop() {
+void RequestQueue::FinishRun() {
   MutexLock lock(mutex_);
   running_ = nullptr;
-  while (!closed_ && waiting_.empty()) changed_.Wait(mutex_);
-  if (waiting_.empty()) return nullptr;
-  running_ = std::move(waiting_.front());
-  waiting_.pop_front();
-  waiting_bytes_ -= BytesOf(*running_);
-  changed_.NotifyAll();
-  return running_;
 }
 
 int RequestQueue::CancelStep(uint64_t epoch, uint64_t step) {

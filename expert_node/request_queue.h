@@ -1,7 +1,9 @@
 // expert_node/request_queue.h
 //
-// The requests of one coordinator stream between the thread that reads them and
-// the thread that runs them. Thread-safe.
+// The requests of one coordinator stream, and what its two threads do next: one
+// reads while the other runs. A thread that has read a request runs it itself
+// when nothing else runs, so that a lone request changes threads nowhere.
+// Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,7 +22,7 @@
 namespace deltafin {
 
 // A request on its way through the node. A bad one goes the same way, with the
-// status that its reply will carry, so that one thread writes all replies.
+// status that its reply will carry, so that replies keep one order.
 struct QueuedRequest {
   LayerWork work;        // of a refused one only its name: epoch to part
   absl::Status refusal;  // not OK: answered with this, without being run
@@ -36,21 +38,32 @@ struct RequestQueueLimits {
 
 class RequestQueue {
  public:
+  enum class Task : uint8_t {
+    kRead,  // read the stream up to the next request, then FinishRead
+    kRun,   // run `request` and send its reply, then FinishRun
+    kEnd,   // nothing is left and nothing will come
+  };
+  struct Turn {
+    Task task = Task::kEnd;
+    std::shared_ptr<QueuedRequest> request;  // of kRun
+  };
+
   explicit RequestQueue(const RequestQueueLimits& limits) : limits_(limits) {}
 
-  // Appends. Blocks while the queue is at a limit, which stops the reading of
-  // the stream. Returns false, dropping the request, once closed.
-  bool Push(std::shared_ptr<QueuedRequest> request);
-
-  // Takes the oldest, which then counts as running until the next Pop. Blocks;
-  // nullptr once the queue is closed and empty.
-  std::shared_ptr<QueuedRequest> Pop();
+  // What the calling thread is to do: run the oldest request unless one runs,
+  // else read unless somebody reads or the queue is at a limit (which holds the
+  // coordinator back). Blocks until there is something to do.
+  Turn Take();
+  // The reader's result, nullptr at the end of the stream, which is to be told
+  // with Close first. Drops the request once closed.
+  void FinishRead(std::shared_ptr<QueuedRequest> request);
+  void FinishRun();
 
   // Marks every request of the step, waiting or running, as cancelled. Returns
   // how many.
   int CancelStep(uint64_t epoch, uint64_t step);
 
-  // No more Push. kFinish lets Pop drain what waits; kDrop empties the queue
+  // Nothing more is read. kFinish leaves what waits to be run; kDrop forgets it
   // and cancels what runs. Returns how many requests were dropped. May be
   // called again, kDrop after kFinish too.
   enum class CloseMode : uint8_t { kFinish, kDrop };
@@ -63,8 +76,10 @@ class RequestQueue {
   static size_t BytesOf(const QueuedRequest& request) {
     return request.work.latent.size() * sizeof(float);
   }
-  bool HasRoomFor(const QueuedRequest& request) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return waiting_.size() < limits_.max_requests &&
+           waiting_bytes_ < limits_.max_bytes;
+  }
 
   const RequestQueueLimits limits_;
   mutable Mutex mutex_;
@@ -72,6 +87,7 @@ class RequestQueue {
   std::deque<std::shared_ptr<QueuedRequest>> waiting_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<QueuedRequest> running_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

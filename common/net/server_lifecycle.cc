@@ -16,6 +16,11 @@
 namespace deltafin {
 namespace {
 
+// What a client may send before this side has read it: a layer's part is one to
+// four MiB, and waiting for window updates would cost round trips.
+constexpr int kStreamWindowBytes = 8 << 20;
+constexpr int kMaxFrameBytes = 1 << 20;
+
 // gRPC's own log repeats, at length, what our statuses say.
 void LogForGrpc(gpr_log_func_args* args) {
   spdlog::debug("grpc: {}", args->message);
@@ -53,6 +58,9 @@ absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
   }
   // Without this two servers would share a port and each get half the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
+                             kStreamWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kMaxFrameBytes);
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
       options.max_receive_bytes, std::numeric_limits<int>::max())));
   builder.SetMaxSendMessageSize(-1);

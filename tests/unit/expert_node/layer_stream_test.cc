@@ -7,7 +7,7 @@
 namespace deltafin {
 namespace {
 
-using CloseMode = RequestQueue::CloseMode;
+using Received = LayerStream::Received;
 
 constexpr ExpertShape kShape = {96, 256};
 
@@ -36,35 +36,52 @@ class LayerStreamTest : public ::testing::Test {
   std::unique_ptr<ExpertEngine> engine_;
   RequestCounters counters_;
   RequestGate gate_;
+
+  // Serves `messages`, then the end of the stream; returns the replies.
+  std::vector<v1::LayerReply> Serve(std::vector<v1::NodeRequest> messages) {
+    const LayerStreamContext context = Context();
+    size_t next = 0;
+    std::vector<v1::LayerReply> replies;
+    LayerStream(
+        context,
+        [&](v1::NodeRequest* message) {
+          if (next == messages.size()) return Received::kEnd;
+          *message = messages[next++];
+          return Received::kMessage;
+        },
+        [&](const v1::LayerReply& reply) {
+          replies.push_back(reply);
+          return coordinator_listens_;
+        })
+        .Serve();
+    return replies;
+  }
+
+  bool coordinator_listens_ = true;
 };
 
-TEST_F(LayerStreamTest, AnswersEveryRequestInOrderBeforeAFinishReturns) {
-  std::vector<uint32_t> parts;
-  const LayerStreamContext context = Context();
-  LayerStream stream(context, [&](const v1::LayerReply& reply) {
-    parts.push_back(reply.part());
-    return true;
-  });
+TEST_F(LayerStreamTest, AnswersEveryRequestInOrderBeforeItEnds) {
+  std::vector<v1::NodeRequest> messages;
   LayerWork work = GeneratedWork(spec_, 1, 1, 1);
-  for (work.part = 0; work.part < 4; ++work.part) stream.Handle(Message(work));
-  stream.Close(CloseMode::kFinish);
-  EXPECT_EQ(parts, (std::vector<uint32_t>{0, 1, 2, 3}));
+  for (work.part = 0; work.part < 4; ++work.part) {
+    messages.push_back(Message(work));
+  }
+  const auto replies = Serve(messages);
+  ASSERT_EQ(replies.size(), 4u);
+  for (uint32_t part = 0; part < 4; ++part) {
+    EXPECT_EQ(replies[part].part(), part);
+    EXPECT_EQ(replies[part].status_code(), 0u);
+    EXPECT_EQ(replies[part].sums(), replies[0].sums());
+  }
   EXPECT_EQ(counters_.layer_requests, 4u);
   EXPECT_EQ(gate_.num_inside(), 0);
 }
 
 TEST_F(LayerStreamTest, RefusesRequestsOnceTheGateIsClosed) {
   gate_.Close();
-  std::vector<v1::LayerReply> replies;
-  const LayerStreamContext context = Context();
-  LayerStream stream(context, [&](const v1::LayerReply& reply) {
-    replies.push_back(reply);
-    return true;
-  });
   LayerWork work = GeneratedWork(spec_, 1, 1, 1);
   work.part = 3;
-  stream.Handle(Message(work));
-  stream.Close(CloseMode::kFinish);
+  const auto replies = Serve({Message(work)});
   ASSERT_EQ(replies.size(), 1u);
   EXPECT_EQ(replies[0].status_code(),
             static_cast<uint32_t>(absl::StatusCode::kUnavailable));
@@ -72,29 +89,15 @@ TEST_F(LayerStreamTest, RefusesRequestsOnceTheGateIsClosed) {
   EXPECT_EQ(replies[0].part(), 3u);
 }
 
-TEST_F(LayerStreamTest, DropsWhatWaitsWhenTheCoordinatorCannotBeReached) {
-  store_->Hold();
-  int sent = 0;
-  const LayerStreamContext context = Context();
-  LayerStream stream(context, [&](const v1::LayerReply&) {
-    ++sent;
-    return false;
-  });
-  for (int i = 0; i < 3; ++i) {
-    stream.Handle(Message(GeneratedWork(spec_, 1, 1, 1)));
-  }
-  store_->Open();
-  stream.Close(CloseMode::kFinish);
-  EXPECT_EQ(sent, 1);
-  EXPECT_EQ(counters_.cancelled, 2u);
+TEST_F(LayerStreamTest, StopsReplyingWhenTheCoordinatorCannotBeReached) {
+  coordinator_listens_ = false;
+  const v1::NodeRequest message = Message(GeneratedWork(spec_, 1, 1, 1));
+  EXPECT_EQ(Serve({message, message, message}).size(), 1u);
   EXPECT_EQ(gate_.num_inside(), 0);
 }
 
 TEST_F(LayerStreamTest, IgnoresAnEmptyMessage) {
-  const LayerStreamContext context = Context();
-  LayerStream stream(context, [](const v1::LayerReply&) { return true; });
-  stream.Handle(v1::NodeRequest());
-  stream.Close(CloseMode::kFinish);
+  EXPECT_TRUE(Serve({v1::NodeRequest()}).empty());
   EXPECT_EQ(counters_.layer_requests, 0u);
   EXPECT_EQ(counters_.refused, 0u);
 }
