@@ -66,8 +66,12 @@ class InferenceServiceTest : public ::testing::Test {
                                                   scheduler_);
     grpc::Service* const services[] = {service_.get()};
     server_ = *ServerLifecycle::Start({"127.0.0.1:0"}, services);
-    stub_ = v1::InferenceService::NewStub(grpc::CreateChannel(
-        server_->address(), grpc::InsecureChannelCredentials()));
+    // A small window, so that a client that does not read is soon full.
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    arguments.SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 8192);
+    stub_ = v1::InferenceService::NewStub(grpc::CreateCustomChannel(
+        server_->address(), grpc::InsecureChannelCredentials(), arguments));
   }
 
   Answer Generate(const v1::GenerateRequest& request) {
