@@ -20,18 +20,22 @@ absl::StatusOr<std::unique_ptr<ExpertCache>> ExpertCache::Create(
 ExpertCache::ExpertCache(AlignedBuffer memory, size_t slot_bytes,
                          size_t num_slots)
     : memory_(std::move(memory)), slot_bytes_(slot_bytes), entries_(num_slots) {
-  free_.reserve(num_slots);
-  for (size_t i = num_slots; i-- > 0;) {
+  for (size_t i = 0; i < num_slots; ++i) {
     entries_[i].bytes_ = memory_.data() + i * slot_bytes;
-    free_.push_back(&entries_[i]);
+    entries_[i].place_ = free_.insert(free_.end(), &entries_[i]);
   }
+}
+
+void ExpertCache::Move(Entry* entry, std::list<Entry*>& from,
+                       std::list<Entry*>& to) {
+  to.splice(to.end(), from, entry->place_);
 }
 
 ExpertCache::Entry* ExpertCache::Find(const SliceKey& key) {
   const auto found = present_.find(key);
   if (found == present_.end()) return nullptr;
   Entry* entry = found->second;
-  if (entry->pins_++ == 0) unpinned_.erase(entry->age_);
+  if (entry->pins_++ == 0) Move(entry, unpinned_, pinned_);
   return entry;
 }
 
@@ -39,13 +43,12 @@ ExpertCache::Entry* ExpertCache::Insert(const SliceKey& key) {
   if (free_.empty()) {
     if (unpinned_.empty()) return nullptr;
     Entry* oldest = unpinned_.front();
-    unpinned_.pop_front();
+    Move(oldest, unpinned_, free_);
     present_.erase(oldest->key_);
-    free_.push_back(oldest);
     ++evictions_;
   }
-  Entry* entry = free_.back();
-  free_.pop_back();
+  Entry* entry = free_.front();
+  Move(entry, free_, pinned_);
   entry->key_ = key;
   entry->pins_ = 1;
   entry->error_ = absl::OkStatus();
@@ -57,11 +60,8 @@ ExpertCache::Entry* ExpertCache::Insert(const SliceKey& key) {
 bool ExpertCache::Unpin(Entry* entry) {
   DCHECK(entry->pins_ > 0);
   if (--entry->pins_ > 0) return false;
-  if (entry->state() == State::kFailed) {
-    free_.push_back(entry);
-  } else {
-    entry->age_ = unpinned_.insert(unpinned_.end(), entry);
-  }
+  const bool failed = entry->state() == State::kFailed;
+  Move(entry, pinned_, failed ? free_ : unpinned_);
   return true;
 }
 

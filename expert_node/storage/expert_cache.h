@@ -48,7 +48,7 @@ class ExpertCache {
     std::atomic<State> state_{State::kFilling};
     int pins_ = 0;
     absl::Status error_;
-    std::list<Entry*>::iterator age_;  // in unpinned_, when ready and unpinned
+    std::list<Entry*>::iterator place_;  // in one of the three lists
   };
 
   // slice_bytes: of the largest slice. Errors: RESOURCE_EXHAUSTED when the
@@ -85,10 +85,15 @@ class ExpertCache {
  private:
   ExpertCache(AlignedBuffer memory, size_t slot_bytes, size_t num_slots);
 
+  void Move(Entry* entry, std::list<Entry*>& from, std::list<Entry*>& to);
+
   AlignedBuffer memory_;
   const size_t slot_bytes_;
   std::vector<Entry> entries_;
-  std::vector<Entry*> free_;
+  // Every entry is in one of these; moving it from one to another allocates
+  // nothing.
+  std::list<Entry*> free_;
+  std::list<Entry*> pinned_;
   std::list<Entry*> unpinned_;  // ready ones, least recently used first
   absl::flat_hash_map<SliceKey, Entry*> present_;
   uint64_t evictions_ = 0;
