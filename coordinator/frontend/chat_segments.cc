@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "coordinator/frontend/chat_tokens.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 
@@ -20,7 +21,7 @@ void ChatSegments::Open(std::string_view tag,
   Control(kOpenToken);
   Text(tag);
   for (const auto& [key, value] : attributes) {
-    Text(" " + std::string(key));
+    Text(fmt::format(" {}", key));
     Text("=\"");
     Text(absl::StrReplaceAll(value, {{"&", "&amp;"}, {"\"", "&quot;"}}));
     Text("\"");
