@@ -180,7 +180,7 @@ absl::Status BenchCommand::Run() {
     const Json report{{"a", SideJson(a)},
                       {"b", SideJson(b)},
                       {"output_sha256", a.runs[0].output_sha256}};
-    std::puts(report.dump(2).c_str());
+    std::puts(report.dump().c_str());
   } else {
     std::fputs(Table(a, b).c_str(), stdout);
   }

@@ -9,6 +9,7 @@
 #include <iostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "coordinator/cli/exit_code.h"
@@ -80,26 +81,35 @@ bool ReadLine(std::string& line) {
   return static_cast<bool>(std::getline(std::cin, line));
 }
 
-// Answers the last message of the session.
-void Reply(ChatSession& session, Generation& generation,
-           const Tokenizer& tokenizer, const GenerationRequest& sampling,
-           const std::vector<std::string>& stop) {
-  const absl::StatusOr<Prompt> prompt =
-      ChatPrompt(session.request(), tokenizer);
-  absl::StatusOr<GenerationOutput> output = prompt.status();
+// What a reply needs besides the conversation.
+struct ReplyContext {
+  Generation& generation;
+  const Tokenizer& tokenizer;
+  GenerationRequest sampling;  // without a prompt
+  std::vector<std::string> stop;
+};
+
+// Streams the answer to the last message.
+absl::StatusOr<GenerationOutput> Generate(const ChatRequest& chat,
+                                          ReplyContext& context) {
+  ASSIGN_OR_RETURN(Prompt prompt, ChatPrompt(chat, context.tokenizer));
+  GenerationRequest request = context.sampling;
+  request.prompt_ids = std::move(prompt.ids);
   ReplyPrinter printer(isatty(STDOUT_FILENO) != 0);
-  if (prompt.ok()) {
-    GenerationRequest request = sampling;
-    request.prompt_ids = prompt->ids;
-    GenerationCallbacks callbacks;
-    callbacks.on_text = [&printer](std::string_view content,
-                                   std::string_view reasoning) {
-      printer.Print(content, reasoning);
-    };
-    output = generation.Run(std::move(request), {prompt->chat, stop},
-                            std::move(callbacks));
-    printer.End();
-  }
+  GenerationCallbacks callbacks;
+  callbacks.on_text = [&printer](std::string_view content,
+                                 std::string_view reasoning) {
+    printer.Print(content, reasoning);
+  };
+  absl::StatusOr<GenerationOutput> output = context.generation.Run(
+      std::move(request), {prompt.chat, context.stop}, std::move(callbacks));
+  printer.End();
+  return output;
+}
+
+void Reply(ChatSession& session, ReplyContext& context) {
+  absl::StatusOr<GenerationOutput> output =
+      Generate(session.request(), context);
   if (output.ok()) {
     session.Answer(std::move(output->text), std::move(output->reasoning));
     if (output->result.finish_reason == FinishReason::kLength) {
@@ -108,10 +118,10 @@ void Reply(ChatSession& session, Generation& generation,
     return;
   }
   session.Forget();
-  Notice((absl::IsCancelled(output.status())
-              ? std::string("stopped")
-              : std::string(output.status().message())) +
-         "; the message is forgotten");
+  const std::string why = absl::IsCancelled(output.status())
+                              ? "stopped"
+                              : std::string(output.status().message());
+  Notice(why + "; the message is forgotten");
 }
 
 }  // namespace
@@ -142,16 +152,15 @@ absl::Status ChatCommand::Run() {
   });
   RETURN_IF_ERROR(coordinator.Init());
   RETURN_IF_ERROR(coordinator.Start());
+  ReplyContext context{generation, coordinator.tokenizer(), sampling,
+                       generation_flags_.stop_strings()};
   ChatSession session(system_, thinking);
   std::string line;
   while (ReadLine(line)) {
     const ChatAction action = session.TakeLine(line);
     Notice(session.notice());
     if (action == ChatAction::kQuit) break;
-    if (action == ChatAction::kSay) {
-      Reply(session, generation, coordinator.tokenizer(), sampling,
-            generation_flags_.stop_strings());
-    }
+    if (action == ChatAction::kSay) Reply(session, context);
   }
   return absl::OkStatus();
 }

@@ -119,7 +119,7 @@ Json AgreementJson(const AgreementMeter& meter) {
 
 void Print(const SpineResult& result, bool json) {
   if (json) {
-    std::puts(LossJson(result).dump(2).c_str());
+    std::puts(LossJson(result).dump().c_str());
   } else {
     std::fputs(LossLine(result).c_str(), stdout);
   }
@@ -137,7 +137,7 @@ void PrintComparison(const SpineResult& result, const SpineResult& against,
   report["against"] = LossJson(against);
   report["nll_difference"] = result.loss.mean_nll() - against.loss.mean_nll();
   report["agreement"] = AgreementJson(meter);
-  std::puts(report.dump(2).c_str());
+  std::puts(report.dump().c_str());
 }
 
 }  // namespace

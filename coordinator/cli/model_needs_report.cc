@@ -177,7 +177,7 @@ std::string ModelNeedsJson(const ModelNeeds& needs) {
         {"num_cpus", machine.num_cpus},
         {"disk_free_bytes", machine.disk_free},
         {"kernels", KernelsJson(machine)}}}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace deltafin

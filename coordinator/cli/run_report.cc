@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 // Bytes that are no UTF-8 become U+FFFD: JSON has no other place for them.
 std::string Dump(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Json NodeJson(const NodeReport& node) {
