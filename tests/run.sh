@@ -7,6 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export CTEST_OUTPUT_ON_FAILURE=1
+# Compiler results are shared between clones, wherever they lie.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 jobs=$(nproc)
 full=no
 stages=()
