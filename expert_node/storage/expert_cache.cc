@@ -51,6 +51,7 @@ ExpertCache::Entry* ExpertCache::Insert(const SliceKey& key) {
   Move(entry, free_, pinned_);
   entry->key_ = key;
   entry->pins_ = 1;
+  entry->fill_number_ = ++num_fills_;
   entry->error_ = absl::OkStatus();
   entry->state_.store(State::kFilling, std::memory_order_relaxed);
   CHECK(present_.emplace(key, entry).second);

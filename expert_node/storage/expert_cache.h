@@ -38,6 +38,8 @@ class ExpertCache {
     uint8_t* bytes() const { return bytes_; }
     // kReady is published with release order.
     State state() const { return state_.load(std::memory_order_acquire); }
+    // Ascends in the order in which entries were inserted.
+    uint64_t fill_number() const { return fill_number_; }
     // Why it failed. REQUIRES: state() == kFailed.
     const absl::Status& error() const { return error_; }
 
@@ -47,6 +49,7 @@ class ExpertCache {
     uint8_t* bytes_ = nullptr;
     std::atomic<State> state_{State::kFilling};
     int pins_ = 0;
+    uint64_t fill_number_ = 0;
     absl::Status error_;
     std::list<Entry*>::iterator place_;  // in one of the three lists
   };
@@ -96,6 +99,7 @@ class ExpertCache {
   std::list<Entry*> pinned_;
   std::list<Entry*> unpinned_;  // ready ones, least recently used first
   absl::flat_hash_map<SliceKey, Entry*> present_;
+  uint64_t num_fills_ = 0;
   uint64_t evictions_ = 0;
 };
 

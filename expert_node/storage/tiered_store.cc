@@ -1,5 +1,6 @@
 #include "expert_node/storage/tiered_store.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -112,14 +113,17 @@ TieredStore::~TieredStore() {
   for (std::thread& reader : readers_) reader.join();
 }
 
+// Why leases cannot wait for each other in a circle: slots are given out in one
+// order, that of the fetch queue, and every lease uses its slices in it: what
+// is ready, then what others had begun to fill, oldest first, then its own. So
+// whatever waits for a slot waits only for slices that were given theirs
+// before, and the oldest of those waits for nothing.
 std::unique_ptr<SliceLease> TieredStore::Acquire(
     std::span<const SliceKey> wanted) {
   std::unique_ptr<SliceLease> lease(new SliceLease(*this));
   lease->shared_ = std::make_shared<SliceLease::Shared>(wanted.size());
   lease->order_.reserve(wanted.size());
-  // A slice that another lease has begun to read may still wait for room that
-  // this lease's ready ones take: those are to be used first.
-  std::vector<int> filling;
+  std::vector<std::pair<uint64_t, int>> filling;  // fill number, unit
   MutexLock lock(mutex_);
   for (size_t i = 0; i < wanted.size(); ++i) {
     SliceLease::Shared::Unit& unit = lease->shared_->units[i];
@@ -127,10 +131,14 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
     Entry* entry = cache_->Find(wanted[i]);
     unit.entry.store(entry, std::memory_order_release);
     if (entry == nullptr) continue;
-    const bool ready = entry->state() == ExpertCache::State::kReady;
-    (ready ? lease->order_ : filling).push_back(static_cast<int>(i));
+    if (entry->state() == ExpertCache::State::kReady) {
+      lease->order_.push_back(static_cast<int>(i));
+    } else {
+      filling.emplace_back(entry->fill_number(), static_cast<int>(i));
+    }
   }
-  lease->order_.insert(lease->order_.end(), filling.begin(), filling.end());
+  std::sort(filling.begin(), filling.end());
+  for (const auto& [number, i] : filling) lease->order_.push_back(i);
   lease->hits_ = static_cast<int>(lease->order_.size());
   QueueMisses(*lease);
   stats_.hits += lease->hits();
