@@ -29,10 +29,18 @@ const bool kOneThread = [] {
   return true;
 }();
 
+// The tests run on the processor unless DELTAFIN_TEST_TORCH_DEVICE names
+// another device ("cuda").
+std::string TestDevice() {
+  const char* device = std::getenv("DELTAFIN_TEST_TORCH_DEVICE");
+  return device == nullptr ? "cpu" : device;
+}
+
 SpineRun TorchRun(const std::string& model_dir, int64_t generation_bytes = 0) {
   EXPECT_TRUE(kOneThread);
   TorchSpineOptions options;
   options.model_dir = model_dir;
+  options.device = TestDevice();
   options.generation_bytes = generation_bytes;
   auto spine = LoadTorchSpine(options);
   EXPECT_TRUE(spine.ok()) << spine.status();
