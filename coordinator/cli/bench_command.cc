@@ -160,8 +160,8 @@ absl::Status CheckSameOutput(const BenchSide& a, const BenchSide& b) {
 
 BenchCommand::BenchCommand(CLI::App& app) : both_(kDefaultFlags) {
   app.footer(kFooter);
+  // A pair takes both words as they come, also when they begin with dashes.
   app.add_option("--ab", ab_, "Two lines of flags of `deltafin run`")
-      ->expected(2)
       ->required();
   app.add_option("--both", both_, "Flags that both sides get")
       ->capture_default_str();
@@ -172,8 +172,8 @@ BenchCommand::BenchCommand(CLI::App& app) : both_(kDefaultFlags) {
 }
 
 absl::Status BenchCommand::Run() {
-  BenchSide a{ab_[0], {}};
-  BenchSide b{ab_[1], {}};
+  BenchSide a{ab_.first, {}};
+  BenchSide b{ab_.second, {}};
   RETURN_IF_ERROR(RunInTurns(both_, rounds_, a, b));
   RETURN_IF_ERROR(CheckSameOutput(a, b));
   if (json_) {

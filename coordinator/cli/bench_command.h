@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -46,7 +47,7 @@ class BenchCommand final : public Command {
   absl::Status Run() override;
 
  private:
-  std::vector<std::string> ab_;  // two lines of flags
+  std::pair<std::string, std::string> ab_;  // two lines of flags
   std::string both_;             // flags of both sides
   int rounds_ = 3;
   bool json_ = false;

@@ -15,7 +15,9 @@ using Json = nlohmann::json;
 Json Golden() { return ReadJsonFile(NanoModelDir() + "/eval/golden.json"); }
 
 TEST(GoldenTextTest, ContinuesPlainPromptsLikeTheReference) {
-  for (const Json& prompt : Golden()["prompts"]) {
+  const Json golden = Golden();
+  ASSERT_EQ(golden["prompts"].size(), 6);
+  for (const Json& prompt : golden["prompts"]) {
     const Json report = RunDeltafinJson(
         {"run", "--prompt", prompt["text"], "--bos", "--max-new-tokens", "64"});
     EXPECT_EQ(report["prompt_ids"], prompt["ids"]);
@@ -38,8 +40,9 @@ Words ChatFlags(const Json& chat) {
 }
 
 TEST(GoldenTextTest, AnswersChatPromptsLikeTheReference) {
+  const Json golden = Golden();
   int num_run = 0;
-  for (const Json& chat : Golden()["chat_prompts"]) {
+  for (const Json& chat : golden["chat_prompts"]) {
     const Words flags = ChatFlags(chat);
     if (flags.empty()) continue;  // several turns: serve_test
     const Json report =

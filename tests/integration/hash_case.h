@@ -15,13 +15,13 @@
 namespace deltafin::testing {
 
 struct HashCase {
-  int num_nodes = 0;     // processes; 0: all in one
-  std::string placement;  // "random:SEED" or empty
-  std::string reply_delay;  // of the nodes, "MAX:SEED" or empty
-  std::string kernel;
+  int num_nodes = 0;  // processes; 0: all in one
+  std::string placement = "";    // "random:SEED"
+  std::string reply_delay = "";  // of the nodes, "MAX:SEED"
+  std::string kernel = "";
   int threads = 0;
   int prefill_chunk = 0;
-  std::string ram;  // of the expert tier, wherever it is
+  std::string ram = "";  // of the expert tier, wherever it is
 
   // For messages: what differs from the plain case.
   std::string Name() const;

@@ -31,7 +31,9 @@ v1::GenerateRequest ChatRequestOf(const Json& golden) {
 
 TEST(ServeTest, AnswersChatsLikeTheReference) {
   ServeProcess server({});
-  for (const Json& chat : Golden()["chat_prompts"]) {
+  const Json golden = Golden();
+  ASSERT_EQ(golden["chat_prompts"].size(), 4);
+  for (const Json& chat : golden["chat_prompts"]) {
     const absl::StatusOr<Generated> answer =
         Generate(server, ChatRequestOf(chat));
     ASSERT_TRUE(answer.ok()) << answer.status();
@@ -105,7 +107,7 @@ TEST(ServeTest, SigtermLetsARunningRequestEnd) {
 TEST(ServeTest, StaysOnTheLoopbackInterface) {
   const ProcessResult result = RunDeltafin({"serve", "--listen", "0.0.0.0:0"});
   EXPECT_EQ(result.exit_code, 64);
-  EXPECT_THAT(result.err, HasSubstr("loopback"));
+  EXPECT_THAT(result.err, HasSubstr("use 127.0.0.1"));
 }
 
 }  // namespace

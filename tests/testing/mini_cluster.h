@@ -16,10 +16,10 @@ namespace deltafin::testing {
 
 struct MiniClusterOptions {
   int num_nodes = 1;
-  std::string model_dir;           // empty: k3-nano
-  std::vector<std::string> flags;  // given to every node
+  std::string model_dir = "";  // empty: k3-nano
+  std::vector<std::string> flags = {};  // given to every node
   // Given to node i besides; shorter than num_nodes: the rest get none.
-  std::vector<std::vector<std::string>> flags_of_node;
+  std::vector<std::vector<std::string>> flags_of_node = {};
 };
 
 class MiniCluster {
