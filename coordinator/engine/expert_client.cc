@@ -18,6 +18,10 @@ constexpr int kMaxMessageBytes = 64 << 20;
 // message of 128 K3 rows (4 MiB).
 constexpr int kStreamWindowBytes = 8 << 20;
 constexpr int kMaxFrameBytes = 1 << 20;
+// One attempt to connect may take this long, on a busy machine too; a refusal
+// is known at once. gRPC takes the time from the argument named
+// MIN_RECONNECT_BACKOFF.
+constexpr int kConnectAttemptMs = 10'000;
 constexpr int kFirstReconnectMs = 100;
 constexpr int kLastReconnectMs = 1000;
 
@@ -53,7 +57,7 @@ void SetExpertChannelArguments(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   arguments->SetInt(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kMaxFrameBytes);
   arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
-  arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
+  arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
   arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

@@ -127,7 +127,8 @@ class CompanionsTest : public ::testing::TestWithParam<int> {
       }
     }
     coordinator_ = std::make_unique<Coordinator>(options);
-    ASSERT_TRUE(coordinator_->Init().ok());
+    const absl::Status init = coordinator_->Init();
+    ASSERT_TRUE(init.ok()) << init;
     ASSERT_TRUE(coordinator_->Start().ok());
   }
 
