@@ -17,7 +17,7 @@ double NegativeLogLikelihood(std::span<const float> logits, int32_t id) {
   const double top = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - top);
-  return top + std::log(sum) - logits[id];
+  return (top - logits[id]) + std::log(sum);
 }
 
 std::vector<int32_t> TopIds(std::span<const float> logits, int count) {

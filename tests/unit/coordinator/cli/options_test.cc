@@ -25,7 +25,7 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   config.add_nodes("a:1");
   config.add_nodes("[::1]:65535");
   config.set_spine("int8");
-  config.set_device("torch-cpu");
+  config.set_device("cpu");
   config.set_kernel("reference");
   config.set_threads(3);
   config.set_prefill_chunk(9);
@@ -39,7 +39,7 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   EXPECT_EQ(options->model_dir, "/m");
   EXPECT_EQ(options->nodes.size(), 2u);
   EXPECT_EQ(options->precision, SpinePrecision::kInt8);
-  EXPECT_EQ(options->device, "torch-cpu");
+  EXPECT_EQ(options->device, "cpu");
   EXPECT_EQ(options->kernel, "reference");
   EXPECT_EQ(options->num_threads, 3);
   EXPECT_EQ(options->prefill_chunk, 9);
@@ -48,6 +48,17 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   EXPECT_EQ(options->max_sequences, 5);
   EXPECT_EQ(options->cache_dir, "/c");
   EXPECT_EQ(options->layer_deadline, absl::Milliseconds(1500));
+}
+
+TEST(CoordinatorOptionsTest, OtherDevicesTakeBf16Alone) {
+  v1::CoordinatorConfig config;
+  config.set_device("torch-cpu");
+  const auto options = ParseCoordinatorOptions(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->device, "torch-cpu");
+  config.set_spine("int8");
+  EXPECT_THAT(std::string(ParseCoordinatorOptions(config).status().message()),
+              HasSubstr("int8 runs on device cpu only"));
 }
 
 TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {
