@@ -60,8 +60,8 @@ TEST(ChatTemplateTest, ReproducesTheChatPromptsOfTheSharedModel) {
   ASSERT_EQ(golden["chat_prompts"].size(), 4u);
   for (const json& item : golden["chat_prompts"]) {
     json input = {{"messages", item["messages"]},
-                  {"thinking", item["thinking"]},
-                  {"effort", item["effort"]}};
+                  {"thinking", item["thinking"]}};
+    if (item.contains("effort")) input["effort"] = item["effort"];
     EXPECT_EQ(*EncodeChat(NanoTokenizer(), ChatFromJson(input.dump())),
               item["ids"].get<std::vector<int32_t>>());
   }
