@@ -36,8 +36,8 @@ std::string ManifestCacheFile(const std::string& cache_dir,
   const fs::path folder = fs::path(cache_dir) / "manifests";
   fs::create_directories(folder, error);
   const std::string path = fs::weakly_canonical(model_dir, error).string();
-  const std::string name = Sha256Hex(
-      {reinterpret_cast<const uint8_t*>(path.data()), path.size()});
+  const std::string name =
+      Sha256Hex({reinterpret_cast<const uint8_t*>(path.data()), path.size()});
   return folder / name.substr(0, 16);
 }
 
@@ -134,10 +134,10 @@ absl::Status Coordinator::SettleMemory() {
 
 absl::Status Coordinator::ConnectNodes() {
   if (options_.nodes.empty()) {
-    ASSIGN_OR_RETURN(nodes_, ExpertNodes::InProcess(
-                                 {model_.dir, model_.manifest_digest,
-                                  plan_.tier_bytes, options_.num_threads,
-                                  kernel_}));
+    ASSIGN_OR_RETURN(
+        nodes_, ExpertNodes::InProcess({model_.dir, model_.manifest_digest,
+                                        plan_.tier_bytes, options_.num_threads,
+                                        kernel_}));
   } else {
     nodes_ = ExpertNodes::Remote(options_.nodes);
   }
@@ -148,8 +148,7 @@ absl::Status Coordinator::ConnectNodes() {
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
   dispatch.random_placement_seed = options_.placement_seed;
-  ASSIGN_OR_RETURN(dispatcher_,
-                   ExpertDispatcher::Connect(std::move(dispatch)));
+  ASSIGN_OR_RETURN(dispatcher_, ExpertDispatcher::Connect(std::move(dispatch)));
   return nodes_->StartCounting();
 }
 
@@ -171,7 +170,9 @@ absl::Status Coordinator::LoadSpine() {
   spine.cache_dir = options_.cache_dir;
   Progress progress("loading the spine");
   spine.progress = [&progress](std::string_view, uint64_t done,
-                               uint64_t total) { progress.Update(done, total); };
+                               uint64_t total) {
+    progress.Update(done, total);
+  };
   ASSIGN_OR_RETURN(spine_, LoadCpuSpine(spine));
   return absl::OkStatus();
 }
@@ -184,10 +185,9 @@ RunSettings Coordinator::settings() const {
   settings.num_threads = options_.num_threads;
   settings.prefill_chunk = options_.prefill_chunk;
   settings.context_tokens = options_.context_tokens;
-  settings.placement =
-      options_.placement_seed.has_value()
-          ? absl::StrCat("random:", *options_.placement_seed)
-          : "even";
+  settings.placement = options_.placement_seed.has_value()
+                           ? absl::StrCat("random:", *options_.placement_seed)
+                           : "even";
   return settings;
 }
 

@@ -17,8 +17,8 @@
 #include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/scheduler.h"
-#include "coordinator/frontend/tokenizer.h"
 #include "coordinator/expert_nodes.h"
+#include "coordinator/frontend/tokenizer.h"
 #include "coordinator/memory_plan.h"
 #include "coordinator/options.h"
 #include "coordinator/run_statistics.h"
@@ -41,8 +41,9 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  // Reads config, tokenizer and identity, so that a prompt can be checked before
-  // the long part. Init does it where it was not done. Errors: as Init's.
+  // Reads config, tokenizer and identity, so that a prompt can be checked
+  // before the long part. Init does it where it was not done. Errors: as
+  // Init's.
   absl::Status ReadModel();
 
   // Reads the model, settles memory, shakes hands with the nodes, loads the

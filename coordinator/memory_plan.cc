@@ -24,12 +24,12 @@ MemoryPlan PlanMemory(const MemoryDemand& demand, uint64_t available_bytes) {
   const SpineMemoryNeeds& spine = demand.spine;
   MemoryPlan plan;
   plan.spine_bytes = spine.weight_bytes;
-  plan.sequence_bytes =
-      demand.max_sequences * (spine.sequence_fixed_bytes +
-                              demand.context_tokens * spine.sequence_token_bytes);
+  plan.sequence_bytes = demand.max_sequences *
+                        (spine.sequence_fixed_bytes +
+                         demand.context_tokens * spine.sequence_token_bytes);
   plan.step_bytes = demand.prefill_chunk * spine.step_token_bytes;
-  const uint64_t used = plan.spine_bytes + plan.sequence_bytes +
-                        plan.step_bytes + kReserveBytes;
+  const uint64_t used =
+      plan.spine_bytes + plan.sequence_bytes + plan.step_bytes + kReserveBytes;
   plan.tier_bytes = demand.tier_bytes.value_or(
       std::min(demand.all_expert_bytes, LeftOf(available_bytes, used)));
   if (demand.all_expert_bytes == 0) plan.tier_bytes = 0;

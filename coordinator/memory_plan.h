@@ -24,7 +24,7 @@ struct MemoryDemand {
   int max_sequences = 1;
   int prefill_chunk = 0;
   // Experts in this process; 0 where other nodes hold them.
-  uint64_t all_expert_bytes = 0;     // of the whole model
+  uint64_t all_expert_bytes = 0;       // of the whole model
   std::optional<uint64_t> tier_bytes;  // as --ram says
 };
 

@@ -19,8 +19,8 @@ class FieldErrors {
  public:
   void Add(std::string_view field, std::string_view value,
            std::string_view accepted) {
-    errors_.push_back(absl::StrCat(ToAbsl(field), ": '", ToAbsl(value), "': ",
-                                   ToAbsl(accepted)));
+    errors_.push_back(absl::StrCat(ToAbsl(field), ": '", ToAbsl(value),
+                                   "': ", ToAbsl(accepted)));
   }
   absl::Status status() const {
     if (errors_.empty()) return absl::OkStatus();
@@ -46,16 +46,16 @@ bool IsAddress(std::string_view address) {
          number >= 1 && number <= 65535;
 }
 
-void ReadNodes(const v1::CoordinatorConfig& config,
-               CoordinatorOptions& options, FieldErrors& errors) {
+void ReadNodes(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
+               FieldErrors& errors) {
   for (const std::string& node : config.nodes()) {
     if (!IsAddress(node)) errors.Add("nodes", node, "expected host:port");
     options.nodes.push_back(node);
   }
 }
 
-void ReadSpine(const v1::CoordinatorConfig& config,
-               CoordinatorOptions& options, FieldErrors& errors) {
+void ReadSpine(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
+               FieldErrors& errors) {
   if (config.spine() == "int8") {
     options.precision = SpinePrecision::kInt8;
   } else if (!config.spine().empty() && config.spine() != "bf16") {

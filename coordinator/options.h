@@ -43,8 +43,8 @@ struct CoordinatorOptions {
   int max_sequences = 8;
   // Where things made from a model go when its folder cannot be written.
   std::string cache_dir;
-  // Longest wait for the slowest node of a layer. A cold layer of a large prompt
-  // reads gigabytes.
+  // Longest wait for the slowest node of a layer. A cold layer of a large
+  // prompt reads gigabytes.
   absl::Duration layer_deadline = absl::Minutes(5);
   // Tests: a placement drawn from this seed instead of the default one.
   std::optional<uint64_t> placement_seed;

@@ -53,8 +53,8 @@ absl::StatusOr<BenchRun> RunOnce(const std::vector<std::string>& argv,
   return ParseBenchRun(output.out);
 }
 
-// Fills both sides. The first run of each is not measured: it warms the files up
-// and makes what is made once.
+// Fills both sides. The first run of each is not measured: it warms the files
+// up and makes what is made once.
 absl::Status RunInTurns(const std::string& both, int rounds, BenchSide& a,
                         BenchSide& b) {
   ASSIGN_OR_RETURN(const std::vector<std::string> argv_a,
@@ -97,8 +97,8 @@ std::string Table(const BenchSide& a, const BenchSide& b) {
 }
 
 Json SpreadJson(const Spread& spread) {
-  return {{"median", spread.median}, {"min", spread.least},
-          {"max", spread.most}};
+  return {
+      {"median", spread.median}, {"min", spread.least}, {"max", spread.most}};
 }
 
 Json SideJson(const BenchSide& side) {
@@ -150,9 +150,9 @@ absl::Status CheckSameOutput(const BenchSide& a, const BenchSide& b) {
   for (const BenchSide* side : {&a, &b}) {
     for (const BenchRun& run : side->runs) {
       if (run.output_sha256 == expected) continue;
-      return absl::AbortedError(fmt::format(
-          "outputs differ: \"{}\" gave {}, \"{}\" gave {}", a.flags, expected,
-          side->flags, run.output_sha256));
+      return absl::AbortedError(
+          fmt::format("outputs differ: \"{}\" gave {}, \"{}\" gave {}", a.flags,
+                      expected, side->flags, run.output_sha256));
     }
   }
   return absl::OkStatus();

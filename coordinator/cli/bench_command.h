@@ -20,7 +20,7 @@ namespace deltafin {
 
 // One finished run of `deltafin run --json`.
 struct BenchRun {
-  double prefill_seconds = 0;         // whole prompt
+  double prefill_seconds = 0;  // whole prompt
   double decode_seconds_per_token = 0;
   std::string output_sha256;
 };
@@ -48,7 +48,7 @@ class BenchCommand final : public Command {
 
  private:
   std::pair<std::string, std::string> ab_;  // two lines of flags
-  std::string both_;             // flags of both sides
+  std::string both_;                        // flags of both sides
   int rounds_ = 3;
   bool json_ = false;
 };

@@ -49,8 +49,9 @@ ChatAction ChatSession::TakeLine(std::string_view line) {
   } else if (line == kSystemCommand || line.starts_with("/system ")) {
     system_ = Trim(line.substr(kSystemCommand.size()));
     Reset();
-    notice_ = system_.empty() ? "no instructions; the conversation begins anew"
-                              : "instructions set; the conversation begins anew";
+    notice_ = system_.empty()
+                  ? "no instructions; the conversation begins anew"
+                  : "instructions set; the conversation begins anew";
   } else {
     notice_ = kHelp;
   }

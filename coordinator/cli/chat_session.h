@@ -13,8 +13,8 @@
 namespace deltafin {
 
 enum class ChatAction : uint8_t {
-  kSay,    // the line is a message: answer request()
-  kNone,   // nothing to answer; notice() may say something
+  kSay,   // the line is a message: answer request()
+  kNone,  // nothing to answer; notice() may say something
   kQuit,
 };
 

@@ -101,8 +101,8 @@ absl::StatusOr<v1::CoordinatorConfig> CoordinatorFlags::Config() const {
   if (config_file_.empty()) return config;
   v1::CoordinatorConfig merged;
   RETURN_IF_ERROR(ReadConfigFile(config_file_, &merged));
-  RETURN_IF_ERROR(AddContext(ParseCoordinatorOptions(merged).status(),
-                             config_file_));
+  RETURN_IF_ERROR(
+      AddContext(ParseCoordinatorOptions(merged).status(), config_file_));
   if (!merged.log_level().empty() && !log_level_given_()) {
     RETURN_IF_ERROR(AddContext(SetLogLevel(merged.log_level()), config_file_));
   }

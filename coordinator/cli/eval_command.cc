@@ -128,9 +128,9 @@ void Print(const SpineResult& result, bool json) {
 void PrintComparison(const SpineResult& result, const SpineResult& against,
                      const AgreementMeter& meter, bool json) {
   if (!json) {
-    std::fputs((LossLine(result) + LossLine(against) + AgreementLines(meter))
-                   .c_str(),
-               stdout);
+    std::fputs(
+        (LossLine(result) + LossLine(against) + AgreementLines(meter)).c_str(),
+        stdout);
     return;
   }
   Json report = LossJson(result);
@@ -164,13 +164,13 @@ absl::Status EvalCommand::Run() {
   if (options.context_tokens == 0) options.context_tokens = window_;
   Coordinator coordinator(options);
   RETURN_IF_ERROR(coordinator.ReadModel());
-  ASSIGN_OR_RETURN(const Windows windows, ReadWindows(text_file_, coordinator,
-                                                      window_, max_windows_));
+  ASSIGN_OR_RETURN(const Windows windows,
+                   ReadWindows(text_file_, coordinator, window_, max_windows_));
   if (against_.empty()) {
-    ASSIGN_OR_RETURN(
-        const SpineResult result,
-        Measure(coordinator, windows,
-                [](std::span<const float>) { return absl::OkStatus(); }));
+    ASSIGN_OR_RETURN(const SpineResult result,
+                     Measure(coordinator, windows, [](std::span<const float>) {
+                       return absl::OkStatus();
+                     }));
     Print(result, json_);
     return absl::OkStatus();
   }
@@ -184,20 +184,18 @@ absl::Status EvalCommand::Run() {
       Measure(coordinator, windows, [&rows](std::span<const float> row) {
         return rows.Append(row);
       }));
-  options.precision = against_ == "int8" ? SpinePrecision::kInt8
-                                         : SpinePrecision::kBf16;
+  options.precision =
+      against_ == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
   options.device = "cpu";
   Coordinator other(options);
   AgreementMeter meter;
   ASSIGN_OR_RETURN(
       const SpineResult against,
-      Measure(other, windows,
-              [&](std::span<const float> row) -> absl::Status {
-                ASSIGN_OR_RETURN(const std::span<const float> first,
-                                 rows.Next());
-                meter.Add(first, row);
-                return absl::OkStatus();
-              }));
+      Measure(other, windows, [&](std::span<const float> row) -> absl::Status {
+        ASSIGN_OR_RETURN(const std::span<const float> first, rows.Next());
+        meter.Add(first, row);
+        return absl::OkStatus();
+      }));
   PrintComparison(result, against, meter, json_);
   return absl::OkStatus();
 }

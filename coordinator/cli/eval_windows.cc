@@ -32,9 +32,8 @@ std::vector<std::vector<int32_t>> CutWindows(std::span<const int32_t> ids,
                                              int max_windows) {
   std::vector<std::vector<int32_t>> windows;
   const size_t size = static_cast<size_t>(window) - 1;
-  while (!ids.empty() &&
-         (max_windows == 0 ||
-          windows.size() < static_cast<size_t>(max_windows))) {
+  while (!ids.empty() && (max_windows == 0 ||
+                          windows.size() < static_cast<size_t>(max_windows))) {
     const std::span<const int32_t> part = ids.first(std::min(size, ids.size()));
     windows.push_back({bos});
     windows.back().insert(windows.back().end(), part.begin(), part.end());

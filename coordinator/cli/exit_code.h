@@ -12,10 +12,10 @@ namespace deltafin {
 
 enum ExitCode : int {
   kExitOk = 0,
-  kExitFailed = 1,        // anything below does not say
-  kExitUsage = 64,        // flags that are unknown, malformed or contradict
-  kExitBadInput = 65,     // model, prompt or file that cannot be used
-  kExitUnavailable = 69,  // node, port, memory or disk that is not there
+  kExitFailed = 1,         // anything below does not say
+  kExitUsage = 64,         // flags that are unknown, malformed or contradict
+  kExitBadInput = 65,      // model, prompt or file that cannot be used
+  kExitUnavailable = 69,   // node, port, memory or disk that is not there
   kExitInterrupted = 130,  // ended by Ctrl-C
 };
 

@@ -20,17 +20,18 @@ absl::StatusOr<GenerationOutput> Generation::Run(
     GenerationCallbacks callbacks) {
   GenerationOutput output;  // the engine thread's until is_finished_
   TextCallbacks sink_callbacks;
-  sink_callbacks.on_delta = [&output, &callbacks,
-                             logprobs = request.want_logprobs](
-                                const TextDelta& delta) {
-    if (delta.token != nullptr) output.ids.push_back(delta.token->id);
-    if (delta.token != nullptr && logprobs) {
-      output.logprobs.push_back(CopyLogprob(*delta.token));
-    }
-    output.text += delta.content;
-    output.reasoning += delta.reasoning;
-    if (callbacks.on_text) callbacks.on_text(delta.content, delta.reasoning);
-  };
+  sink_callbacks.on_delta =
+      [&output, &callbacks,
+       logprobs = request.want_logprobs](const TextDelta& delta) {
+        if (delta.token != nullptr) output.ids.push_back(delta.token->id);
+        if (delta.token != nullptr && logprobs) {
+          output.logprobs.push_back(CopyLogprob(*delta.token));
+        }
+        output.text += delta.content;
+        output.reasoning += delta.reasoning;
+        if (callbacks.on_text)
+          callbacks.on_text(delta.content, delta.reasoning);
+      };
   sink_callbacks.on_logits = callbacks.on_logits;
   sink_callbacks.on_finish = [this, &output](const RequestResult& result,
                                              std::vector<ToolCall> calls) {
@@ -46,7 +47,7 @@ absl::StatusOr<GenerationOutput> Generation::Run(
   MutexLock lock(mutex_);
   is_finished_ = false;
   ASSIGN_OR_RETURN(running_, coordinator_.scheduler().Submit(std::move(request),
-                                                            sink.get()));
+                                                             sink.get()));
   while (!is_finished_) finished_.Wait(mutex_);
   running_.reset();
   RETURN_IF_ERROR(output.result.status);

@@ -22,7 +22,7 @@ namespace deltafin {
 struct GenerationOutput {
   std::vector<int32_t> ids;
   std::string text;
-  std::string reasoning;            // chat
+  std::string reasoning;             // chat
   std::vector<ToolCall> tool_calls;  // chat
   struct Logprob {
     int32_t id = 0;

@@ -9,7 +9,9 @@ namespace {
 
 constexpr int kTop = 5;
 
-double Ratio(double part, double whole) { return whole == 0 ? 0 : part / whole; }
+double Ratio(double part, double whole) {
+  return whole == 0 ? 0 : part / whole;
+}
 
 }  // namespace
 

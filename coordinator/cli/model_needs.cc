@@ -20,7 +20,8 @@ absl::StatusOr<uint64_t> ShardBytes(const Checkpoint& checkpoint) {
     const fs::path path = fs::path(checkpoint.model_dir()) / shard;
     std::error_code error;
     total += fs::file_size(path, error);
-    if (error) return absl::NotFoundError(path.string() + ": " + error.message());
+    if (error)
+      return absl::NotFoundError(path.string() + ": " + error.message());
   }
   return total;
 }

@@ -96,8 +96,8 @@ bool Fits(const SpineVariant& spine) {
 }
 
 std::string VerdictLines(const ModelNeeds& model) {
-  std::string text = fmt::format(
-      "verdict    for one sequence of {} tokens:\n", model.context_tokens);
+  std::string text = fmt::format("verdict    for one sequence of {} tokens:\n",
+                                 model.context_tokens);
   for (const SpineVariant& spine : model.spines) {
     const uint64_t base = BaseBytes(spine.plan);
     if (Fits(spine)) {
@@ -168,15 +168,14 @@ std::string ModelNeedsJson(const ModelNeeds& needs) {
     spines.push_back(SpineJson(spine));
   }
   const MachineResources& machine = needs.machine;
-  const Json json{
-      {"model", ModelJson(needs)},
-      {"context_tokens", needs.context_tokens},
-      {"spines", spines},
-      {"machine",
-       {{"memory_available_bytes", machine.memory_available},
-        {"num_cpus", machine.num_cpus},
-        {"disk_free_bytes", machine.disk_free},
-        {"kernels", KernelsJson(machine)}}}};
+  const Json json{{"model", ModelJson(needs)},
+                  {"context_tokens", needs.context_tokens},
+                  {"spines", spines},
+                  {"machine",
+                   {{"memory_available_bytes", machine.memory_available},
+                    {"num_cpus", machine.num_cpus},
+                    {"disk_free_bytes", machine.disk_free},
+                    {"kernels", KernelsJson(machine)}}}};
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -24,7 +24,8 @@ absl::StatusOr<Thinking> ParseThinking(const std::string& text) {
   if (text == "low") return Thinking::kLow;
   if (text == "high") return Thinking::kHigh;
   if (text == "max") return Thinking::kMax;
-  return UsageError("--thinking: '" + text + "': expected low, high, max or off");
+  return UsageError("--thinking: '" + text +
+                    "': expected low, high, max or off");
 }
 
 ChatMessage TextMessage(ChatRole role, std::string text) {

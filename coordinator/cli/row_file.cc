@@ -21,9 +21,8 @@ RowFile::RowFile(FileDescriptor file, std::string dir, int64_t row_size)
 
 absl::StatusOr<RowFile> RowFile::Create(const std::string& dir, int64_t rows,
                                         int64_t row_size) {
-  const uint64_t bytes =
-      static_cast<uint64_t>(rows) * static_cast<uint64_t>(row_size) *
-      sizeof(float);
+  const uint64_t bytes = static_cast<uint64_t>(rows) *
+                         static_cast<uint64_t>(row_size) * sizeof(float);
   std::error_code error;
   const std::filesystem::space_info space = std::filesystem::space(dir, error);
   if (!error && space.available < bytes) {

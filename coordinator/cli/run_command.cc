@@ -58,9 +58,9 @@ absl::Status RunCommand::Run() {
     if (!generation.Cancel()) std::_Exit(kExitInterrupted);
   });
   RETURN_IF_ERROR(coordinator.ReadModel());
-  ASSIGN_OR_RETURN(Prompt prompt,
-                   prompt_flags_.Encode(coordinator.tokenizer(),
-                                        coordinator.model().spec));
+  ASSIGN_OR_RETURN(
+      Prompt prompt,
+      prompt_flags_.Encode(coordinator.tokenizer(), coordinator.model().spec));
   if (!dump_logits_.empty()) {  // a bad path is refused before the long load
     RETURN_IF_ERROR(LogitsDump::Create(dump_logits_, 1).status());
   }
@@ -111,8 +111,8 @@ absl::StatusOr<GenerationOutput> RunCommand::Generate(
     if (!dump_status.ok()) generation.Cancel();
   };
   request.want_all_logits = true;
-  absl::StatusOr<GenerationOutput> output = generation.Run(
-      std::move(request), std::move(text), std::move(callbacks));
+  absl::StatusOr<GenerationOutput> output =
+      generation.Run(std::move(request), std::move(text), std::move(callbacks));
   RETURN_IF_ERROR(dump_status);
   RETURN_IF_ERROR(output.status());
   RETURN_IF_ERROR(dump.Commit());

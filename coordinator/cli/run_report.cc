@@ -58,8 +58,8 @@ Json StatsJson(const RunStatistics& statistics) {
   const int64_t tokens = scheduler.prefill_tokens + scheduler.decode_tokens;
   Json per_token = SecondsJson(scheduler.forward);
   for (auto& [name, seconds] : per_token.items()) {
-    seconds = tokens > 0 ? seconds.get<double>() / static_cast<double>(tokens)
-                         : 0.0;
+    seconds =
+        tokens > 0 ? seconds.get<double>() / static_cast<double>(tokens) : 0.0;
   }
   Json nodes = Json::array();
   for (const NodeReport& node : statistics.nodes) {
@@ -139,8 +139,9 @@ std::string RunReportJson(const RunReport& report) {
     json["tool_calls"] = ToolCallsJson(output.tool_calls);
   }
   json["finish_reason"] = FinishReasonName(output.result.finish_reason);
-  json["usage"] = {{"prompt_tokens", output.result.usage.prompt_tokens},
-                   {"completion_tokens", output.result.usage.completion_tokens}};
+  json["usage"] = {
+      {"prompt_tokens", output.result.usage.prompt_tokens},
+      {"completion_tokens", output.result.usage.completion_tokens}};
   json["timings"] = TimingsJson(report);
   json["output_sha256"] = report.output_sha256;
   if (!output.logprobs.empty()) {

@@ -106,8 +106,8 @@ absl::Status ServeCommand::Run() {
                    coordinator_flags_.Config());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   if (max_sequences_.has_value()) options.max_sequences = *max_sequences_;
-  std::string listen = config.listen().empty() ? kDefaultListen
-                                               : config.listen();
+  std::string listen =
+      config.listen().empty() ? kDefaultListen : config.listen();
   if (listen_.has_value()) listen = *listen_;
   if (const absl::Status status = CheckListen(listen); !status.ok()) {
     return UsageError("--listen: " + std::string(status.message()));
@@ -140,8 +140,8 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunStatistics statistics, coordinator.Statistics());
-  const std::string text = json_ ? StatisticsJson(statistics) + '\n'
-                                 : StatsTable(statistics);
+  const std::string text =
+      json_ ? StatisticsJson(statistics) + '\n' : StatsTable(statistics);
   std::fputs(text.c_str(), stdout);
   return absl::OkStatus();
 }

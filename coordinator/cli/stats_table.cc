@@ -58,12 +58,12 @@ void AddSettings(const RunSettings& settings, Table& table) {
 
 void AddNode(const NodeReport& node, Table& table) {
   const v1::NodeCounters& counters = node.counters;
-  table.Line(fmt::format(
-      "{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}", node.address,
-      node.identity.kernel(), node.identity.threads(),
-      counters.slices_computed(), counters.cache_hits(),
-      counters.cache_misses(), counters.evictions(),
-      FormatByteSize(counters.bytes_read())));
+  table.Line(fmt::format("{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}",
+                         node.address, node.identity.kernel(),
+                         node.identity.threads(), counters.slices_computed(),
+                         counters.cache_hits(), counters.cache_misses(),
+                         counters.evictions(),
+                         FormatByteSize(counters.bytes_read())));
 }
 
 }  // namespace

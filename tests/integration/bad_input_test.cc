@@ -43,11 +43,13 @@ void ExpectRefused(const Words& arguments, int exit_code,
 }
 
 Words RunModel(const std::string& model) {
-  return {"run",   "--model",          model, "--prompt",
+  return {"run",    "--model",          model, "--prompt",
           "It was", "--max-new-tokens", "4"};
 }
 
-Words RunNano(const Words& more) { return Join(RunModel(NanoModelDir()), more); }
+Words RunNano(const Words& more) {
+  return Join(RunModel(NanoModelDir()), more);
+}
 
 // A k3-nano that each test may damage.
 class BadModelTest : public ::testing::Test {
@@ -172,9 +174,9 @@ class BadNodeTest : public ::testing::Test {
 
   void ExpectNodeRefused(int exit_code, const Words& message_parts) {
     const FakeExpertNode node(options_);
-    ExpectRefused(RunNano({"--nodes", node.address(), "--layer-deadline-ms",
-                           "2000"}),
-                  exit_code, Join(message_parts, {node.address()}));
+    ExpectRefused(
+        RunNano({"--nodes", node.address(), "--layer-deadline-ms", "2000"}),
+        exit_code, Join(message_parts, {node.address()}));
   }
 
   FakeNodeOptions options_;
@@ -199,8 +201,8 @@ TEST_F(BadNodeTest, AnotherWireVersionIsRefused) {
 TEST_F(BadNodeTest, AnotherModelIsRefusedByARealNode) {
   const TempDir folder;
   MakeTinyModel(folder.File("tiny"), 3, {});
-  const auto cluster = MiniCluster::Start(
-      {.num_nodes = 1, .model_dir = folder.File("tiny")});
+  const auto cluster =
+      MiniCluster::Start({.num_nodes = 1, .model_dir = folder.File("tiny")});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   ExpectRefused(RunNano({"--nodes", (*cluster)->addresses()}), 69,
                 {(*cluster)->address(0), "model"});

@@ -60,8 +60,8 @@ class HashingSink : public TokenSink {
     return SinkAction::kContinue;
   }
   void OnLogits(int64_t, std::span<const float> logits) override {
-    hash_.Update({reinterpret_cast<const uint8_t*>(logits.data()),
-                  logits.size_bytes()});
+    hash_.Update(
+        {reinterpret_cast<const uint8_t*>(logits.data()), logits.size_bytes()});
   }
   void OnFinish(const RequestResult& result) override {
     EXPECT_TRUE(result.status.ok()) << result.status;

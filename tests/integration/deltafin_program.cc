@@ -25,9 +25,9 @@ ProcessResult RunDeltafin(const Words& arguments, absl::Duration timeout) {
   return *std::move(result);
 }
 
-nlohmann::json RunDeltafinJson(const Words& arguments,
-                               absl::Duration timeout) {
-  const ProcessResult result = RunDeltafin(Join(arguments, {"--json"}), timeout);
+nlohmann::json RunDeltafinJson(const Words& arguments, absl::Duration timeout) {
+  const ProcessResult result =
+      RunDeltafin(Join(arguments, {"--json"}), timeout);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   nlohmann::json json = nlohmann::json::parse(result.out, nullptr, false);
   EXPECT_TRUE(json.is_object()) << result.out;
@@ -48,10 +48,10 @@ void CopyNano(const std::string& to) {
 }
 
 void MakeTinyModel(const std::string& to, int seed, const Words& set) {
-  Words command{"/usr/bin/python3",
-                std::string(DELTAFIN_SOURCE_DIR) +
-                    "/tests/reference/make_tiny.py",
-                to, "--seed", std::to_string(seed)};
+  Words command{
+      "/usr/bin/python3",
+      std::string(DELTAFIN_SOURCE_DIR) + "/tests/reference/make_tiny.py", to,
+      "--seed", std::to_string(seed)};
   for (const std::string& word : set) {
     command = Join(command, {"--set", word});
   }

@@ -12,10 +12,17 @@ using Json = nlohmann::json;
 
 Words EvalFlags(const std::string& model, const std::string& window = "4096",
                 const std::string& max_windows = "1") {
-  return {"eval",     "--model",       model,
-          "--text",   NanoModelDir() + "/eval/validation.txt",
-          "--window", window,          "--max-windows",
-          max_windows, "--log-level",  "warn"};
+  return {"eval",
+          "--model",
+          model,
+          "--text",
+          NanoModelDir() + "/eval/validation.txt",
+          "--window",
+          window,
+          "--max-windows",
+          max_windows,
+          "--log-level",
+          "warn"};
 }
 
 TEST(EvalTest, LossEqualsTheReference) {

@@ -76,8 +76,8 @@ void ExpectStepsOfChunks(const HashedGeneration& generation,
   const int prompt = generation.num_prompt_ids;
   const int chunk =
       hash_case.prefill_chunk == 0 ? prompt : hash_case.prefill_chunk;
-  EXPECT_EQ(stats["steps"], (prompt + chunk - 1) / chunk +
-                                generation.max_new_tokens - 1);
+  EXPECT_EQ(stats["steps"],
+            (prompt + chunk - 1) / chunk + generation.max_new_tokens - 1);
   EXPECT_EQ(stats["max_tokens_in_step"], std::min(prompt, chunk));
   EXPECT_EQ(stats["prefill_tokens"], prompt);
   EXPECT_EQ(stats["decode_tokens"], generation.max_new_tokens - 1);

@@ -15,7 +15,7 @@
 namespace deltafin::testing {
 
 struct HashCase {
-  int num_nodes = 0;  // processes; 0: all in one
+  int num_nodes = 0;             // processes; 0: all in one
   std::string placement = "";    // "random:SEED"
   std::string reply_delay = "";  // of the nodes, "MAX:SEED"
   std::string kernel = "";

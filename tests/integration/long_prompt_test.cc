@@ -58,8 +58,13 @@ bool Await(const MiniCluster& cluster, Accept accept) {
 TEST(LongPromptTest, FourNodesAnswerLikeOneProcess) {
   const auto cluster = MiniCluster::Start({.num_nodes = kNodes});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
-  const Words flags{"run",  "--prompt-ids",     absl::StrJoin(LongPrompt(), ","),
-                    "--max-new-tokens", "3", "--ignore-eos", "--stats"};
+  const Words flags{"run",
+                    "--prompt-ids",
+                    absl::StrJoin(LongPrompt(), ","),
+                    "--max-new-tokens",
+                    "3",
+                    "--ignore-eos",
+                    "--stats"};
   const nlohmann::json nodes =
       RunDeltafinJson(Join(flags, {"--nodes", (*cluster)->addresses()}));
   const nlohmann::json alone = RunDeltafinJson(flags);
@@ -89,9 +94,8 @@ TEST(LongPromptTest, CancelFreesTheNodesWithinOneLayer) {
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
   const Totals at_cancel = Sum(**cluster);
 
-  ASSERT_TRUE(Await(**cluster, [](const Totals& totals) {
-    return totals.queue_depth == 0;
-  }));
+  ASSERT_TRUE(Await(
+      **cluster, [](const Totals& totals) { return totals.queue_depth == 0; }));
   const Totals freed = Sum(**cluster);
   // What was under way, and at most one layer that began before the word came.
   EXPECT_LE(freed.layer_requests,

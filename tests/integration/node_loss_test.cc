@@ -25,18 +25,16 @@ class NodeLossTest : public ::testing::Test {
   // A long generation that has begun to print.
   std::unique_ptr<Process> StartGeneration(const Words& more = {}) {
     auto process = Process::Start(
-        Join({DeltafinBinary(), "run", "--prompt", "It was",
-              "--max-new-tokens", "8000", "--ignore-eos", "--nodes",
-              cluster_->addresses()},
+        Join({DeltafinBinary(), "run", "--prompt", "It was", "--max-new-tokens",
+              "8000", "--ignore-eos", "--nodes", cluster_->addresses()},
              more));
     EXPECT_TRUE(process.ok()) << process.status();
-    EXPECT_TRUE((*process)
-                    ->WaitForOutput(
-                        [](std::string_view out, std::string_view) {
-                          return out.size() > 20;
-                        },
-                        absl::Minutes(1))
-                    .ok());
+    EXPECT_TRUE(
+        (*process)
+            ->WaitForOutput([](std::string_view out,
+                               std::string_view) { return out.size() > 20; },
+                            absl::Minutes(1))
+            .ok());
     return *std::move(process);
   }
 
@@ -78,10 +76,9 @@ TEST_F(NodeLossTest, TheOtherNodesServeOn) {
 
 TEST_F(NodeLossTest, ANodeThatIsNotThereIsRefusedBeforeLoading) {
   cluster_->Kill(0);
-  const ProcessResult result =
-      RunDeltafin({"run", "--prompt", "It was", "--nodes",
-                   cluster_->addresses()},
-                  absl::Minutes(1));
+  const ProcessResult result = RunDeltafin(
+      {"run", "--prompt", "It was", "--nodes", cluster_->addresses()},
+      absl::Minutes(1));
   EXPECT_EQ(result.exit_code, 69);
   EXPECT_THAT(result.err, HasSubstr(cluster_->address(0)));
   EXPECT_EQ(result.out, "");

@@ -51,8 +51,7 @@ TEST(RunTest, ReportsEverythingInOneJsonObject) {
 TEST(RunTest, DumpsARowForEveryPositionAndHashesIdsAndRows) {
   const TempDir folder;
   const std::string path = folder.File("logits.safetensors");
-  const Json report =
-      RunDeltafinJson(Join(kShortRun, {"--dump-logits", path}));
+  const Json report = RunDeltafinJson(Join(kShortRun, {"--dump-logits", path}));
   const auto file = SafetensorsFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
   const TensorInfo* logits = (*file)->Find("logits");
@@ -76,8 +75,15 @@ TEST(RunTest, DumpsARowForEveryPositionAndHashesIdsAndRows) {
 }
 
 TEST(RunTest, SamplingDependsOnTheSeedAlone) {
-  const Words flags{"run", "--prompt", "It was a dark", "--max-new-tokens",
-                    "12", "--temperature", "1", "--top-p", "0.9"};
+  const Words flags{"run",
+                    "--prompt",
+                    "It was a dark",
+                    "--max-new-tokens",
+                    "12",
+                    "--temperature",
+                    "1",
+                    "--top-p",
+                    "0.9"};
   const Json first = RunDeltafinJson(Join(flags, {"--seed", "5"}));
   const Json same =
       RunDeltafinJson(Join(flags, {"--seed", "5", "--prefill-chunk", "1"}));
@@ -111,8 +117,8 @@ TEST(RunTest, FlagsOverrideTheSettingsFile) {
   const TempDir folder;
   const std::string path = folder.File("coordinator.txtpb");
   Write(path, "threads: 3\nprefill_chunk: 2\n");
-  const Json report = RunDeltafinJson(Join(
-      kShortRun, {"--stats", "--config", path, "--prefill-chunk", "5"}));
+  const Json report = RunDeltafinJson(
+      Join(kShortRun, {"--stats", "--config", path, "--prefill-chunk", "5"}));
   EXPECT_EQ(report["stats"]["settings"]["threads"], 3);
   EXPECT_EQ(report["stats"]["settings"]["prefill_chunk"], 5);
 }
@@ -131,17 +137,16 @@ TEST(RunTest, TellsItsVersionAndTeachesByExample) {
 TEST(RunTest, CtrlCEndsItWithItsOwnCode) {
   const TempDir folder;
   const std::string dump = folder.File("logits.safetensors");
-  auto process = Process::Start(
-      {DeltafinBinary(), "run", "--prompt", "It was", "--max-new-tokens",
-       "8000", "--ignore-eos", "--dump-logits", dump});
+  auto process = Process::Start({DeltafinBinary(), "run", "--prompt", "It was",
+                                 "--max-new-tokens", "8000", "--ignore-eos",
+                                 "--dump-logits", dump});
   ASSERT_TRUE(process.ok()) << process.status();
-  ASSERT_TRUE((*process)
-                  ->WaitForOutput(
-                      [](std::string_view out, std::string_view) {
-                        return out.size() > 20;
-                      },
-                      absl::Minutes(1))
-                  .ok());
+  ASSERT_TRUE(
+      (*process)
+          ->WaitForOutput([](std::string_view out,
+                             std::string_view) { return out.size() > 20; },
+                          absl::Minutes(1))
+          .ok());
   (*process)->Signal(SIGINT);
   const auto code = (*process)->Wait(absl::Minutes(1));
   ASSERT_TRUE(code.ok()) << code.status();
@@ -166,9 +171,9 @@ TEST(RunTest, InfoTellsNeedsAndKernels) {
 }
 
 TEST(RunTest, BenchComparesTwoSetsOfFlags) {
-  const Json report = RunDeltafinJson(
-      {"bench", "--ab", "--threads 1", "--threads 2", "--rounds", "1", "--both",
-       "--prompt 'It was' --max-new-tokens 4"});
+  const Json report = RunDeltafinJson({"bench", "--ab", "--threads 1",
+                                       "--threads 2", "--rounds", "1", "--both",
+                                       "--prompt 'It was' --max-new-tokens 4"});
   EXPECT_EQ(report["a"]["runs"], 2);
   EXPECT_EQ(report["b"]["runs"], 2);
   EXPECT_GT(report["a"]["prefill_seconds"]["median"], 0);
@@ -176,9 +181,9 @@ TEST(RunTest, BenchComparesTwoSetsOfFlags) {
 }
 
 TEST(RunTest, BenchRefusesSidesWhoseOutputsDiffer) {
-  const ProcessResult result = RunDeltafin(
-      {"bench", "--ab", "--prompt 'It was'", "--prompt 'She had'", "--rounds",
-       "1", "--both", "--max-new-tokens 4"});
+  const ProcessResult result =
+      RunDeltafin({"bench", "--ab", "--prompt 'It was'", "--prompt 'She had'",
+                   "--rounds", "1", "--both", "--max-new-tokens 4"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("outputs differ"));
 }

@@ -23,8 +23,8 @@ v1::GenerateRequest ChatRequestOf(const Json& golden) {
     added.set_role(message["role"]);
     added.set_content(message["content"]);
   }
-  chat.set_thinking(
-      golden["thinking"] ? golden["effort"].get<std::string>() : "off");
+  chat.set_thinking(golden["thinking"] ? golden["effort"].get<std::string>()
+                                       : "off");
   request.set_max_new_tokens(64);
   return request;
 }

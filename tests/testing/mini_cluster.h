@@ -16,7 +16,7 @@ namespace deltafin::testing {
 
 struct MiniClusterOptions {
   int num_nodes = 1;
-  std::string model_dir = "";  // empty: k3-nano
+  std::string model_dir = "";           // empty: k3-nano
   std::vector<std::string> flags = {};  // given to every node
   // Given to node i besides; shorter than num_nodes: the rest get none.
   std::vector<std::vector<std::string>> flags_of_node = {};

@@ -8,9 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Text(const ChatMessage& message) {
-  return message.content.at(0);
-}
+std::string Text(const ChatMessage& message) { return message.content.at(0); }
 
 TEST(ChatSessionTest, KeepsTheConversation) {
   ChatSession session("Be brief.", Thinking::kLow);

@@ -68,12 +68,13 @@ TEST_F(CoordinatorFlagsTest, UnknownFieldIsNamedWithItsLine) {
 }
 
 TEST_F(CoordinatorFlagsTest, RandomPlacementTakesASeed) {
-  EXPECT_EQ(Parse({"--model", "/m", "--test-placement", "random:12"})
-                ->placement_seed,
-            12u);
-  EXPECT_EQ(ExitCodeOf(Parse({"--model", "/m", "--test-placement", "random:"})
-                           .status()),
-            kExitUsage);
+  EXPECT_EQ(
+      Parse({"--model", "/m", "--test-placement", "random:12"})->placement_seed,
+      12u);
+  EXPECT_EQ(
+      ExitCodeOf(
+          Parse({"--model", "/m", "--test-placement", "random:"}).status()),
+      kExitUsage);
 }
 
 }  // namespace

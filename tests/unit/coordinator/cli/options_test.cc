@@ -72,14 +72,13 @@ TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {
   const absl::Status status = ParseCoordinatorOptions(config).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("nowhere"), HasSubstr("fp4"),
-                    HasSubstr("abacus"), HasSubstr("mmx"), HasSubstr("much"),
-                    HasSubstr("100000")));
+              AllOf(HasSubstr("nowhere"), HasSubstr("fp4"), HasSubstr("abacus"),
+                    HasSubstr("mmx"), HasSubstr("much"), HasSubstr("100000")));
 }
 
 TEST(CoordinatorOptionsTest, AddressesNeedAPort) {
-  for (const char* bad : {"host", "host:", ":80", "host:0", "host:65536",
-                          "host:8x", "host:-1"}) {
+  for (const char* bad :
+       {"host", "host:", ":80", "host:0", "host:65536", "host:8x", "host:-1"}) {
     v1::CoordinatorConfig config;
     config.add_nodes(bad);
     EXPECT_FALSE(ParseCoordinatorOptions(config).ok()) << bad;
