@@ -1,5 +1,6 @@
 #include "coordinator/frontend/inference_service.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -129,8 +130,9 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
              [this](const RequestResult& result, std::vector<ToolCall> calls) {
                OnResult(result, std::move(calls));
              }}));
-    ASSIGN_OR_RETURN(request_id_,
+    ASSIGN_OR_RETURN(const RequestId id,
                      scheduler_.Submit(std::move(parsed.generation), this));
+    request_id_ = id;
     return absl::OkStatus();
   }
 
@@ -148,8 +150,8 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
   Scheduler& scheduler_;
   ReplyStream replies_;
   std::unique_ptr<TextSink> text_;
-  RequestId request_id_ = 0;  // set before gRPC can cancel
-  bool readable_ = true;      // engine thread: replies are still taken
+  std::atomic<RequestId> request_id_ = 0;  // OnCancel comes on another thread
+  bool readable_ = true;  // engine thread: replies are still taken
   std::shared_ptr<GenerateCall> kept_by_rpc_;
   std::shared_ptr<GenerateCall> kept_by_engine_;
 };
