@@ -134,7 +134,7 @@ void LayerRun::CheckPrepared() {
 
 absl::StatusOr<const uint8_t*> LayerRun::WaitForSlice(SliceLease& lease,
                                                       int unit) {
-  if (lease.misses() == 0) return lease.Wait(unit);
+  if (lease.all_ready()) return lease.Wait(unit);
   const absl::Duration begin = SystemClock().Elapsed();
   absl::StatusOr<const uint8_t*> slice = lease.Wait(unit);
   waited_ns_ += absl::ToInt64Nanoseconds(SystemClock().Elapsed() - begin);

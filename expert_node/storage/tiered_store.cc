@@ -67,9 +67,10 @@ absl::StatusOr<const uint8_t*> SliceLease::Wait(int index) {
 }
 
 void SliceLease::Release(int index) {
-  // Nobody waits for slots of a lease that found everything: its pins go
-  // together, with one lock, when it ends.
-  if (misses() == 0) return;
+  // A lease that waits for nothing soon ends: its pins go together then, with
+  // one lock. Any other must give back what it has used, since what it waits
+  // for may need the room.
+  if (all_ready()) return;
   MutexLock lock(store_.mutex_);
   auto* entry = shared_->units[index].entry.exchange(nullptr);
   if (entry != nullptr) store_.Unpin(entry);
@@ -137,6 +138,7 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
       filling.emplace_back(entry->fill_number(), static_cast<int>(i));
     }
   }
+  lease->all_ready_ = lease->order_.size() == wanted.size();
   std::sort(filling.begin(), filling.end());
   for (const auto& [number, i] : filling) lease->order_.push_back(i);
   lease->hits_ = static_cast<int>(lease->order_.size());
@@ -207,16 +209,19 @@ std::vector<ExpertCache::Entry*> TieredStore::TakeSlots(const Fetch& fetch) {
     auto& unit = fetch.lease->units[fetch.first_unit + i];
     while (!fetch.lease->abandoned && !stop_) {
       Entry* entry = cache_->Find(unit.key);
-      if (entry == nullptr && (entry = cache_->Insert(unit.key)) != nullptr) {
+      const bool was_present = entry != nullptr;
+      if (!was_present && (entry = cache_->Insert(unit.key)) != nullptr) {
         cache_->Pin(entry);  // the reader's own
         to_fill.push_back(entry);
       }
       unit.entry.store(entry, std::memory_order_release);
+      // It may be ready already, and its use may make the room that is needed
+      // next.
+      if (was_present) slice_settled_.NotifyAll();
       if (entry != nullptr) break;
       slot_available_.Wait(mutex_);
     }
   }
-  slice_settled_.NotifyAll();  // some may have been found ready
   return to_fill;
 }
 
@@ -241,22 +246,25 @@ void TieredStore::FillRun(std::span<Entry* const> run,
   const SliceKey first = run.front()->key();
   std::vector<uint8_t*> out;
   for (const Entry* entry : run) out.push_back(entry->bytes());
+  // The last slice is handed out once the read is accounted for, so that who
+  // waited for it sees all of its bytes.
   std::vector<bool> settled(run.size(), false);
+  size_t num_read = 0;
   const absl::StatusOr<uint64_t> bytes_read =
       lower_->Read(first.expert, {first.slice, static_cast<int>(run.size())},
                    out, [&](int slice) {
+                     if (++num_read == run.size()) return;
                      settled[slice - first.slice] = true;
                      Settle(run[slice - first.slice], absl::OkStatus());
                    });
   if (bytes_read.ok()) {
+    CHECK(num_read == run.size(), "a store returned OK without all slices");
     lease.bytes_read += *bytes_read;
     MutexLock lock(mutex_);
     stats_.bytes_read += *bytes_read;
   }
   for (size_t i = 0; i < run.size(); ++i) {
-    if (settled[i]) continue;
-    CHECK(!bytes_read.ok(), "a store returned OK without all slices");
-    Settle(run[i], bytes_read.status());
+    if (!settled[i]) Settle(run[i], bytes_read.status());
   }
 }
 

@@ -61,6 +61,8 @@ class SliceLease {
   // Gives the slice back. REQUIRES: its bytes are used no more.
   void Release(int index);
 
+  // Every slice was in RAM from the start: Wait never blocks.
+  bool all_ready() const { return all_ready_; }
   int hits() const { return hits_; }
   int misses() const { return static_cast<int>(order_.size()) - hits_; }
   // So far.
@@ -76,6 +78,7 @@ class SliceLease {
   std::shared_ptr<Shared> shared_;
   std::vector<int> order_;
   int hits_ = 0;
+  bool all_ready_ = false;
 };
 
 class TieredStore {
