@@ -20,13 +20,12 @@ absl::StatusOr<NodeReport> AskNode(const NodeEndpoint& node) {
   report.address = node.name;
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kAskTimeout);
-  const grpc::Status status =
-      v1::ExpertService::NewStub(node.channel)
-          ->GetCounters(&context, {}, &report.counters);
+  const grpc::Status status = v1::ExpertService::NewStub(node.channel)
+                                  ->GetCounters(&context, {}, &report.counters);
   if (!status.ok()) {
-    return absl::UnavailableError(absl::StrCat(
-        "node ", node.name, " does not tell its counters: ",
-        status.error_message()));
+    return absl::UnavailableError(
+        absl::StrCat("node ", node.name,
+                     " does not tell its counters: ", status.error_message()));
   }
   return report;
 }

@@ -30,8 +30,6 @@ Examples:
   deltafin eval --text book.txt --window 4096 --max-windows 1
   deltafin eval --model DIR --text book.txt --spine int8 --against bf16)";
 
-using Windows = std::vector<std::vector<int32_t>>;
-
 struct SpineResult {
   std::string spine;  // as the spine names itself
   std::string kernel;
@@ -166,14 +164,18 @@ absl::Status EvalCommand::Run() {
   RETURN_IF_ERROR(coordinator.ReadModel());
   ASSIGN_OR_RETURN(const Windows windows,
                    ReadWindows(text_file_, coordinator, window_, max_windows_));
-  if (against_.empty()) {
-    ASSIGN_OR_RETURN(const SpineResult result,
-                     Measure(coordinator, windows, [](std::span<const float>) {
-                       return absl::OkStatus();
-                     }));
-    Print(result, json_);
-    return absl::OkStatus();
-  }
+  if (!against_.empty()) return Compare(coordinator, options, windows);
+  ASSIGN_OR_RETURN(const SpineResult result,
+                   Measure(coordinator, windows, [](std::span<const float>) {
+                     return absl::OkStatus();
+                   }));
+  Print(result, json_);
+  return absl::OkStatus();
+}
+
+absl::Status EvalCommand::Compare(Coordinator& coordinator,
+                                  CoordinatorOptions options,
+                                  const Windows& windows) const {
   ASSIGN_OR_RETURN(
       RowFile rows,
       RowFile::Create(std::filesystem::temp_directory_path().string(),
@@ -187,7 +189,7 @@ absl::Status EvalCommand::Run() {
   options.precision =
       against_ == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
   options.device = "cpu";
-  Coordinator other(options);
+  Coordinator other(std::move(options));
   AgreementMeter meter;
   ASSIGN_OR_RETURN(
       const SpineResult against,

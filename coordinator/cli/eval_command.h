@@ -10,6 +10,7 @@
 
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/coordinator_flags.h"
+#include "coordinator/cli/eval_windows.h"
 
 namespace deltafin {
 
@@ -19,6 +20,10 @@ class EvalCommand final : public Command {
   absl::Status Run() override;
 
  private:
+  // Measures with the given spine, then with the other one.
+  absl::Status Compare(Coordinator& coordinator, CoordinatorOptions options,
+                       const Windows& windows) const;
+
   CoordinatorFlags coordinator_flags_;
   std::string text_file_;
   int window_ = 1024;

@@ -27,10 +27,9 @@ absl::Status EvaluateWindow(const std::vector<int32_t>& ids,
 
 }  // namespace
 
-std::vector<std::vector<int32_t>> CutWindows(std::span<const int32_t> ids,
-                                             int32_t bos, int window,
-                                             int max_windows) {
-  std::vector<std::vector<int32_t>> windows;
+Windows CutWindows(std::span<const int32_t> ids, int32_t bos, int window,
+                   int max_windows) {
+  Windows windows;
   const size_t size = static_cast<size_t>(window) - 1;
   while (!ids.empty() && (max_windows == 0 ||
                           windows.size() < static_cast<size_t>(max_windows))) {
@@ -42,8 +41,7 @@ std::vector<std::vector<int32_t>> CutWindows(std::span<const int32_t> ids,
   return windows;
 }
 
-absl::Status EvaluateWindows(std::span<const std::vector<int32_t>> windows,
-                             Generation& generation,
+absl::Status EvaluateWindows(const Windows& windows, Generation& generation,
                              const RowCallback& on_row) {
   for (size_t i = 0; i < windows.size(); ++i) {
     RETURN_IF_ERROR(AddContext(EvaluateWindow(windows[i], generation, on_row),

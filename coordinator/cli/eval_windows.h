@@ -14,11 +14,12 @@
 
 namespace deltafin {
 
+using Windows = std::vector<std::vector<int32_t>>;
+
 // max_windows 0: all of the text. The last window may be shorter; every window
 // predicts at least one token. REQUIRES: window >= 2.
-std::vector<std::vector<int32_t>> CutWindows(std::span<const int32_t> ids,
-                                             int32_t bos, int window,
-                                             int max_windows);
+Windows CutWindows(std::span<const int32_t> ids, int32_t bos, int window,
+                   int max_windows);
 
 // Called for each predicted token with the logits that predict it.
 using RowCallback =
@@ -26,7 +27,7 @@ using RowCallback =
 
 // Runs the windows in order. Errors: those of the engine, or the first that
 // `on_row` returned.
-absl::Status EvaluateWindows(std::span<const std::vector<int32_t>> windows,
-                             Generation& generation, const RowCallback& on_row);
+absl::Status EvaluateWindows(const Windows& windows, Generation& generation,
+                             const RowCallback& on_row);
 
 }  // namespace deltafin

@@ -5,8 +5,6 @@
 namespace deltafin {
 namespace {
 
-using Windows = std::vector<std::vector<int32_t>>;
-
 TEST(EvalWindowsTest, EachBeginsWithBosAndTheTextIsCoveredOnce) {
   const std::vector<int32_t> ids{1, 2, 3, 4, 5};
   EXPECT_EQ(CutWindows(ids, 99, 3, 0),
