@@ -34,14 +34,14 @@ std::vector<HashCase> CasesOfRepetition(int repetition) {
     hash_case.num_nodes = nodes[i];
     hash_case.threads = threads[turn % threads.size()];
     hash_case.prefill_chunk = chunks[turn % chunks.size()];
-    hash_case.kernel = kernels[turn % kernels.size()];
-    if (turn % 2 == 0) {
+    hash_case.kernel = kernels[(turn / 3) % kernels.size()];
+    if ((turn / 2) % 2 == 0) {
       hash_case.placement = "random:" + std::to_string(turn);
     }
-    if (nodes[i] > 0 && turn % 3 != 0) {
+    if (nodes[i] > 0 && (turn / 5) % 2 == 0) {
       hash_case.reply_delay = "700:" + std::to_string(turn);
     }
-    if (nodes[i] < 3 && turn % 3 == 1) hash_case.ram = "15K";
+    if (nodes[i] < 3 && (i + 2 * repetition) % 5 == 1) hash_case.ram = "15K";
     cases.push_back(hash_case);
   }
   return cases;
