@@ -86,11 +86,12 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
     auto call = std::make_shared<GenerateCall>(options, scheduler);
     call->kept_by_rpc_ = call;
     call->kept_by_engine_ = call;
-    const absl::Status status =
+    const absl::StatusOr<RequestId> id =
         call->Submit(options, tokenizer, DeadlineOf(context), request);
-    if (!status.ok()) {
+    call->request_id_ = id.value_or(0);
+    if (!id.ok()) {
       call->kept_by_engine_.reset();
-      call->replies_.Finish(status);
+      call->replies_.Finish(id.status());
     }
     return call.get();
   }
@@ -108,16 +109,22 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
   }
 
   void OnWriteDone(bool ok) override { replies_.WriteDone(ok); }
-  void OnCancel() override { scheduler_.Cancel(request_id_); }
+  // On a thread of gRPC's: the number is read first, since it publishes what
+  // Begin wrote before.
+  void OnCancel() override {
+    const RequestId id = request_id_;
+    scheduler_.Cancel(id);
+  }
   void OnDone() override { kept_by_rpc_.reset(); }
 
  private:
   void Write(const v1::GenerateReply& reply) override { StartWrite(&reply); }
   void End(const absl::Status& status) override { Finish(ToGrpc(status)); }
 
-  absl::Status Submit(const InferenceServiceOptions& options,
-                      const Tokenizer& tokenizer, absl::Time deadline,
-                      const v1::GenerateRequest& request) {
+  absl::StatusOr<RequestId> Submit(const InferenceServiceOptions& options,
+                                   const Tokenizer& tokenizer,
+                                   absl::Time deadline,
+                                   const v1::GenerateRequest& request) {
     ASSIGN_OR_RETURN(
         ParsedGenerateRequest parsed,
         ParseGenerateRequest(request, tokenizer, options.defaults));
@@ -130,10 +137,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
              [this](const RequestResult& result, std::vector<ToolCall> calls) {
                OnResult(result, std::move(calls));
              }}));
-    ASSIGN_OR_RETURN(const RequestId id,
-                     scheduler_.Submit(std::move(parsed.generation), this));
-    request_id_ = id;
-    return absl::OkStatus();
+    return scheduler_.Submit(std::move(parsed.generation), this);
   }
 
   void OnDelta(const TextDelta& delta) {
@@ -150,7 +154,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
   Scheduler& scheduler_;
   ReplyStream replies_;
   std::unique_ptr<TextSink> text_;
-  std::atomic<RequestId> request_id_ = 0;  // OnCancel comes on another thread
+  std::atomic<RequestId> request_id_ = 0;  // 0: refused
   bool readable_ = true;  // engine thread: replies are still taken
   std::shared_ptr<GenerateCall> kept_by_rpc_;
   std::shared_ptr<GenerateCall> kept_by_engine_;
