@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tests/testing/manual_clock.h"
@@ -49,14 +50,19 @@ class ProgressTerminalTest : public testing::Test {
     ASSERT_NE(terminal_, nullptr);
   }
   void TearDown() override {
-    std::fclose(terminal_);
+    if (terminal_ != nullptr) std::fclose(terminal_);
     close(master_);
   }
+  // Closes the terminal: a read of its other end may return less than is to
+  // come, and fails once all has been read.
   std::string Shown() {
-    std::fflush(terminal_);
+    std::fclose(std::exchange(terminal_, nullptr));
+    std::string shown;
     char text[4096];
-    const ssize_t got = read(master_, text, sizeof(text));
-    return std::string(text, got > 0 ? got : 0);
+    for (ssize_t got; (got = read(master_, text, sizeof(text))) > 0;) {
+      shown.append(text, got);
+    }
+    return shown;
   }
   static int CountLines(const std::string& text) {
     return std::count(text.begin(), text.end(), 'x');
