@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/digest.h"
 #include "common/base/log.h"
@@ -49,6 +50,19 @@ absl::StatusOr<int64_t> ContextBound(int64_t wanted, const ModelSpec& spec) {
   return absl::InvalidArgumentError(
       absl::StrCat("--context ", wanted, ": the model allows at most ",
                    spec.max_position_embeddings, " tokens"));
+}
+
+// A node named twice would do double work and count it twice.
+absl::Status RequireDistinct(const DispatcherStats& stats) {
+  absl::flat_hash_map<std::string, std::string> name_of_id;
+  for (const auto& node : stats.nodes) {
+    const auto [it, added] = name_of_id.emplace(node.info.node_id(), node.name);
+    if (added) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--nodes: ", it->second, " and ", node.name, " are the same node (",
+        node.info.node_id(), "); name each node once"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -149,6 +163,7 @@ absl::Status Coordinator::ConnectNodes() {
   dispatch.layer_timeout = options_.layer_deadline;
   dispatch.random_placement_seed = options_.placement_seed;
   ASSIGN_OR_RETURN(dispatcher_, ExpertDispatcher::Connect(std::move(dispatch)));
+  RETURN_IF_ERROR(RequireDistinct(dispatcher_->stats()));
   return nodes_->StartCounting();
 }
 

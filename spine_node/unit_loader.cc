@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,18 @@ void ArrangeTaps(std::span<const float> released, int head_dim, float* out) {
   }
 }
 
+// A NaN among the router's biases would choose experts without a word.
+absl::Status RequireFinite(const TensorSpec& tensor,
+                           const std::vector<float>& values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("tensor {}: value {} is inf or NaN; fetch the file again",
+                    tensor.name, i));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<float>> ReadVector(const Checkpoint& checkpoint,
                                               const TensorSpec& tensor) {
   const int64_t count = tensor.bytes() / DTypeSize(tensor.dtype);
@@ -46,6 +59,7 @@ absl::StatusOr<std::vector<float>> ReadVector(const Checkpoint& checkpoint,
   if (tensor.dtype == DType::kF32) {
     RETURN_IF_ERROR(checkpoint.ReadTensor(tensor.name, tensor.dtype,
                                           tensor.shape, AsBytes(values)));
+    RETURN_IF_ERROR(RequireFinite(tensor, values));
     return values;
   }
   std::vector<uint16_t> released(count);
@@ -54,6 +68,7 @@ absl::StatusOr<std::vector<float>> ReadVector(const Checkpoint& checkpoint,
   for (int64_t i = 0; i < count; ++i) {
     values[i] = std::bit_cast<float>(uint32_t{released[i]} << 16);
   }
+  RETURN_IF_ERROR(RequireFinite(tensor, values));
   return values;
 }
 

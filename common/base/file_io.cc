@@ -124,6 +124,13 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
   static std::atomic<uint64_t> serial{0};
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "create {}: something that is no regular file is there, and would be "
+        "replaced; name another file",
+        path));
+  }
   AtomicFile file;
   const std::string temp =
       fmt::format("{}.tmp-{}-{}", path, getpid(), serial.fetch_add(1));

@@ -67,6 +67,15 @@ int Report(const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
+// What was printed may not have arrived: a full disk, a closed pipe.
+absl::Status FlushOutput() {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      "standard output could not be written; is its disk full or closed?");
+}
+
 int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
   const int code = app.exit(error);  // prints help, version or the message
   return code == 0 ? kExitOk : kExitUsage;
@@ -94,7 +103,9 @@ int RunProgram(int argc, char** argv) {
     return Report(UsageError(std::string(status.message())));
   }
   for (const auto& [sub, command] : subcommands) {
-    if (sub->parsed()) return Report(command->Run());
+    if (!sub->parsed()) continue;
+    const absl::Status status = command->Run();
+    return Report(status.ok() ? FlushOutput() : status);
   }
   return kExitUsage;
 }

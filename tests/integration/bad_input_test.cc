@@ -208,6 +208,14 @@ TEST_F(BadNodeTest, AnotherModelIsRefusedByARealNode) {
                 {(*cluster)->address(0), "model"});
 }
 
+TEST_F(BadNodeTest, ANodeNamedTwiceIsRefused) {
+  const auto cluster = MiniCluster::Start({.num_nodes = 1});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  const std::string& address = (*cluster)->address(0);
+  ExpectRefused(RunNano({"--nodes", address + "," + address}), 65,
+                {"the same node", "name each node once"});
+}
+
 TEST_F(BadNodeTest, GarbageIsNoAnswer) {
   options_.on_reply = [](const v1::LayerRequest&, v1::LayerReply* reply) {
     reply->set_sums("garbage");

@@ -170,6 +170,17 @@ TEST(RunTest, InfoTellsNeedsAndKernels) {
   EXPECT_EQ(chosen, 1);
 }
 
+TEST(RunTest, OutputThatCannotBeWrittenIsAFailure) {
+  const auto result = RunProcess(
+      {"/bin/sh", "-c",
+       DeltafinBinary() +
+           " run --prompt-ids 5,6 --max-new-tokens 2 --json >/dev/full"},
+      absl::Minutes(1));
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 69);
+  EXPECT_THAT(result->err, HasSubstr("standard output could not be written"));
+}
+
 TEST(RunTest, BenchComparesTwoSetsOfFlags) {
   const Json report = RunDeltafinJson({"bench", "--ab", "--threads 1",
                                        "--threads 2", "--rounds", "1", "--both",

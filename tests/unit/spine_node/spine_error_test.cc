@@ -1,7 +1,9 @@
 // What cannot be computed or loaded ends in a status that names the place.
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -102,6 +104,22 @@ absl::Status LoadStatus(const std::string& model_dir) {
   options.kernel = &BestKernel();
   options.threads = &threads;
   return LoadCpuSpine(options).status();
+}
+
+TEST(SpineLoadErrorTest, InfinityAmongTheRoutersBiasesIsNamed) {
+  ModelCopy model(kTinyDir);
+  model.EditTensor(
+      "language_model.model.layers.2.block_sparse_moe.gate."
+      "e_score_correction_bias",
+      [](std::span<uint8_t> bytes) {
+        const float value = -std::numeric_limits<float>::infinity();
+        std::memcpy(bytes.data() + 3 * sizeof(value), &value, sizeof(value));
+      });
+  const absl::Status status = LoadStatus(model.path());
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("layers.2.block_sparse_moe.gate.e_score_correction_bias"
+                        ": value 3"));
 }
 
 TEST(SpineLoadErrorTest, MissingFolderIsNotFound) {

@@ -101,6 +101,19 @@ TEST(AtomicFileTest, WritesAtOffsetsInAnyOrder) {
   EXPECT_EQ(*ReadFile(dir.File("f"), 100), "abcdef");
 }
 
+TEST(AtomicFileTest, ReplacesNothingButRegularFiles) {
+  TempDir dir;
+  ASSERT_EQ(mkfifo(dir.File("fifo").c_str(), 0600), 0);
+  std::filesystem::create_directory(dir.File("folder"));
+  std::filesystem::create_symlink(dir.File("target"), dir.File("link"));
+  for (const char* name : {"fifo", "folder", "link"}) {
+    const auto status = AtomicFile::Create(dir.File(name)).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(status.message().find(name), absl::string_view::npos) << status;
+  }
+  EXPECT_EQ(FilesIn(dir).size(), 3u);
+}
+
 TEST(AtomicFileTest, NamesAMissingDirectory) {
   const absl::Status status = WriteFileAtomically("/nowhere/at/all", "x");
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
