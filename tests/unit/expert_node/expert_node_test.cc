@@ -223,8 +223,8 @@ TEST_F(ExpertNodeTest, AMessageOverTheBoundEndsItsStreamOnly) {
   ExpectSums(caller.Receive(), work);
 }
 
-// In process: a synchronous client that waits for something else than its
-// stream does not move the stream's bytes over a socket.
+// In process: over a socket this once waited for a request that did not arrive
+// while the client was not in a call of its stream; the cause is not known.
 TEST_F(ExpertNodeTest, CancellingAStepFreesTheNodeAndAnswersEveryRequest) {
   store_->Hold();
   Caller caller(node_->InProcessChannel());
