@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "coordinator/engine/cut_policy.h"
+#include "coordinator/cluster/cut_policy.h"
 #include "proto/expert.pb.h"
 #include "spine_node/spine_types.h"
 

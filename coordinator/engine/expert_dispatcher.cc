@@ -19,10 +19,11 @@ constexpr int64_t kInlineSendBytes = 60 << 10;
 std::unique_ptr<CutPolicy> MakePolicy(const DispatcherOptions& options) {
   const int num_nodes = static_cast<int>(options.nodes.size());
   const int num_slices = options.shape.num_slices();
+  const std::vector<double> weights(num_nodes, 1.0);
   if (options.random_placement_seed) {
-    return NewRandomCut(num_nodes, num_slices, *options.random_placement_seed);
+    return NewRandomCut(weights, num_slices, *options.random_placement_seed);
   }
-  return NewEvenCut(num_nodes, num_slices);
+  return NewProportionalCut(weights, num_slices);
 }
 
 void Accumulate(const NodeWork& from, NodeWork* to) {

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "coordinator/engine/cut_policy.h"
+#include "coordinator/cluster/cut_policy.h"
 #include "coordinator/engine/exchange_thread.h"
 #include "coordinator/engine/expert_client.h"
 #include "coordinator/engine/forward_pass.h"

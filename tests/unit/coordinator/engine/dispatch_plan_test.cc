@@ -8,6 +8,23 @@
 namespace deltafin {
 namespace {
 
+std::unique_ptr<CutPolicy> EvenCut(int num_nodes, int num_slices) {
+  return NewProportionalCut(std::vector<double>(num_nodes, 1.0), num_slices);
+}
+
+// Expert e, of one slice, belongs to owners[e].
+class OwnersByExpert : public CutPolicy {
+ public:
+  explicit OwnersByExpert(std::vector<int> owners)
+      : owners_(std::move(owners)) {}
+  void Cut(ExpertKey key, std::vector<NodeRun>* runs) const override {
+    *runs = {{owners_[key.expert], {0, 1}}};
+  }
+
+ private:
+  const std::vector<int> owners_;
+};
+
 struct Routing {
   int num_tokens = 0;
   int top_k = 0;
@@ -55,7 +72,7 @@ TEST(DispatchPlanTest, AsksForEveryTokenExpertAndSliceOnce) {
     for (const int num_slices : {1, 3, 12}) {
       const Routing routing = MakeRouting(300, 4);
       DispatchPlan plan(num_nodes);
-      plan.Build({1, 2, 3}, routing.view(), *NewEvenCut(num_nodes, num_slices));
+      plan.Build({1, 2, 3}, routing.view(), *EvenCut(num_nodes, num_slices));
       const auto asked = Asked(plan);
       EXPECT_EQ(asked.size(), size_t(300) * 4 * num_slices);
       for (const auto& [triple, times] : asked) EXPECT_EQ(times, 1);
@@ -66,7 +83,7 @@ TEST(DispatchPlanTest, AsksForEveryTokenExpertAndSliceOnce) {
 TEST(DispatchPlanTest, CutsMessagesAtTheTokenBoundAndNumbersThem) {
   const Routing routing = MakeRouting(300, 2);
   DispatchPlan plan(2);
-  plan.Build({9, 8, 7}, routing.view(), *NewEvenCut(2, 12));
+  plan.Build({9, 8, 7}, routing.view(), *EvenCut(2, 12));
   for (int node = 0; node < 2; ++node) {
     ASSERT_EQ(plan.parts(node).size(), 3u);
     EXPECT_EQ(plan.parts(node)[0].request.num_tokens(), 128u);
@@ -80,10 +97,10 @@ TEST(DispatchPlanTest, CutsMessagesAtTheTokenBoundAndNumbersThem) {
 }
 
 TEST(DispatchPlanTest, SendsANodeOnlyTheTokensThatHaveWorkThere) {
-  // One slice per expert: experts 0 and 3 on node 0, expert 1 on node 1.
-  const Routing routing = {3, 1, {0, 1, 3}, {1, 1, 1}};
+  // One slice per expert: experts 0 and 2 on node 0, expert 1 on node 1.
+  const Routing routing = {3, 1, {0, 1, 2}, {1, 1, 1}};
   DispatchPlan plan(3);
-  plan.Build({1, 1, 0}, routing.view(), *NewEvenCut(3, 1));
+  plan.Build({1, 1, 0}, routing.view(), OwnersByExpert({0, 1, 0}));
   ASSERT_EQ(plan.parts(0).size(), 1u);
   EXPECT_EQ(plan.parts(0)[0].rows, (std::vector<int32_t>{0, 2}));
   ASSERT_EQ(plan.parts(1).size(), 1u);
@@ -93,7 +110,7 @@ TEST(DispatchPlanTest, SendsANodeOnlyTheTokensThatHaveWorkThere) {
 
 TEST(DispatchPlanTest, ForgetsTheLayerBefore) {
   DispatchPlan plan(2);
-  const auto policy = NewEvenCut(2, 3);
+  const auto policy = EvenCut(2, 3);
   const Routing large = MakeRouting(300, 4);
   const Routing small = MakeRouting(1, 4);
   plan.Build({1, 1, 1}, large.view(), *policy);

@@ -22,7 +22,8 @@ class ReductionTest : public ::testing::Test {
  protected:
   ReductionTest()
       : plan_(2), reduction_(plan_, BestKernel().elementwise, kLatent) {
-    plan_.Build({5, 10, 3}, {2, 2, experts_, weights_, {}}, *NewEvenCut(2, 2));
+    plan_.Build({5, 10, 3}, {2, 2, experts_, weights_, {}},
+                *NewProportionalCut(std::vector<double>{1, 1}, 2));
     reduction_.Begin();
   }
 
