@@ -10,14 +10,14 @@ enum class Style : uint8_t { kSpaced, kCompactSorted };
 
 void Append(const JsonValue& value, Style style, std::string& out);
 
-std::vector<const std::pair<std::string, JsonValue>*> MembersInOrder(
-    const JsonValue& object, Style style) {
-  std::vector<const std::pair<std::string, JsonValue>*> members;
-  for (const auto& member : object.members) members.push_back(&member);
+std::vector<const JsonMember*> MembersInOrder(const JsonValue& object,
+                                              Style style) {
+  std::vector<const JsonMember*> members;
+  for (const JsonMember& member : object.members) members.push_back(&member);
   if (style == Style::kCompactSorted) {
     // UTF-8 sorts as its code points do.
     std::sort(members.begin(), members.end(),
-              [](const auto* a, const auto* b) { return a->first < b->first; });
+              [](const auto* a, const auto* b) { return a->key < b->key; });
   }
   return members;
 }
@@ -26,11 +26,11 @@ void AppendObject(const JsonValue& object, Style style, std::string& out) {
   const bool compact = style == Style::kCompactSorted;
   std::string_view separator = "";
   out += '{';
-  for (const auto* member : MembersInOrder(object, style)) {
+  for (const JsonMember* member : MembersInOrder(object, style)) {
     out += separator;
-    out += QuoteJson(member->first);
+    out += QuoteJson(member->key);
     out += compact ? ":" : ": ";
-    Append(member->second, style, out);
+    Append(member->value, style, out);
     separator = compact ? "," : ", ";
   }
   out += '}';

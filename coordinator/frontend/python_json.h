@@ -8,12 +8,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace deltafin {
+
+struct JsonMember;
 
 struct JsonValue {
   enum class Kind : uint8_t {
@@ -32,10 +33,15 @@ struct JsonValue {
   std::vector<JsonValue> items;  // kArray
   // kObject: keys in the order of their first appearance, the value of the
   // last one.
-  std::vector<std::pair<std::string, JsonValue>> members;
+  std::vector<JsonMember> members;
 
   // The member's value or null. Never frees or copies.
   const JsonValue* Find(std::string_view key) const;
+};
+
+struct JsonMember {
+  std::string key;
+  JsonValue value;
 };
 
 // Objects and arrays inside each other.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -192,9 +193,9 @@ class Parser {
       RETURN_IF_ERROR(Value(member, depth + 1));
       const auto [slot, is_new] = index.emplace(key, value.members.size());
       if (is_new) {
-        value.members.emplace_back(std::move(key), std::move(member));
+        value.members.push_back({std::move(key), std::move(member)});
       } else {
-        value.members[slot->second].second = std::move(member);
+        value.members[slot->second].value = std::move(member);
       }
       SkipSpace();
       if (Take("}")) return absl::OkStatus();
