@@ -8,9 +8,9 @@ namespace deltafin {
 namespace {
 
 constexpr uint32_t kCodePoints = 0x110000;
-// Runs of alternating upper and lower case, named by their first letter's.
+// Runs of alternating upper and lower case, by their first letter: class 11
+// begins with upper case, 12 with lower.
 constexpr uint32_t kUpperFirst = 11;
-constexpr uint32_t kLowerFirst = 12;
 
 // first code point << 4 | class; made by make_unicode_classes.mjs.
 constexpr uint32_t kRuns[] = {
