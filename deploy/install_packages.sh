@@ -11,7 +11,7 @@ build_packages=(
 )
 test_packages=(
   libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev
-  clang clang-format g++-aarch64-linux-gnu qemu-user
+  clang libclang-rt-dev clang-format g++-aarch64-linux-gnu qemu-user
   python3 python3-numpy python3-grpcio python3-protobuf iproute2
 )
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up and passes the tests: installs Debian packages, checks the format, builds and tests under sanitizers and optimised.
 #   tests/run.sh            everything but the long matrices
-#   tests/run.sh --full     the long matrices too
-#   tests/run.sh STAGE...   some of: format asan tsan release neon components
+#   tests/run.sh --full     the long matrices, Clang and libFuzzer too
+#   tests/run.sh STAGE...   some of: format asan tsan release neon components clang fuzz
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,11 +15,14 @@ stages=()
 for argument in "$@"; do
   case "$argument" in
     --full) full=yes ;;
-    format|asan|tsan|release|neon|components) stages+=("$argument") ;;
-    *) echo "usage: $0 [--full] [format] [asan] [tsan] [release] [neon] [components]" >&2; exit 64 ;;
+    format|asan|tsan|release|neon|components|clang|fuzz) stages+=("$argument") ;;
+    *) echo "usage: $0 [--full] [format] [asan] [tsan] [release] [neon] [components] [clang] [fuzz]" >&2; exit 64 ;;
   esac
 done
-[ ${#stages[@]} -gt 0 ] || stages=(format release asan tsan neon components)
+if [ ${#stages[@]} -eq 0 ]; then
+  stages=(format release asan tsan neon components)
+  [ "$full" = no ] || stages+=(clang fuzz)
+fi
 
 started=$SECONDS
 say() { printf '\n=== %s (%d s)\n' "$*" $((SECONDS - started)); }
@@ -80,6 +83,22 @@ stage_neon() {
 stage_components() {
   build kernels tests_numerics tests_base
   check kernels -LE 'long|fuzz'
+}
+
+# Everything builds with Clang, too, and gives the same bits.
+stage_clang() {
+  build clang
+  check clang -LE 'long|fuzz'
+}
+
+# libFuzzer from each target's corpus, DELTAFIN_FUZZ_SECONDS (20) a target.
+stage_fuzz() {
+  export DELTAFIN_FUZZ_SECONDS=${DELTAFIN_FUZZ_SECONDS:-20}
+  export UBSAN_OPTIONS=print_stacktrace=1
+  build fuzz tests_fuzz
+  say "fuzz: test"
+  # No second try: what is found once is a finding.
+  ctest --test-dir build/fuzz -j"$jobs" --no-tests=error -L fuzz
 }
 
 deploy/install_packages.sh test

@@ -1,7 +1,8 @@
 # deltafin_fuzz(name SOURCES ... LINK ... CORPUS ... [ITERATIONS n]): a program from sources that define
 # LLVMFuzzerTestOneInput. With clang it is a libFuzzer program; with other compilers it replays the corpus and a fixed
 # number of deterministic mutations of it. CORPUS: files and folders of seed inputs. The ctest entry is bounded by
-# ITERATIONS (default 100000), so that it takes seconds.
+# ITERATIONS (default 100000), so that it takes seconds; under libFuzzer by DELTAFIN_FUZZ_SECONDS of the environment
+# instead, where that is set.
 set(DELTAFIN_FUZZ_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(deltafin_fuzz name)
@@ -20,14 +21,14 @@ function(deltafin_fuzz name)
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-    # libFuzzer writes new inputs into its first folder and takes folders only: seeds are copied into one.
-    set(work ${CMAKE_CURRENT_BINARY_DIR}/${name}_corpus)
-    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -DWORK=${work} "-DCORPUS=${corpus}" -DPROGRAM=$<TARGET_FILE:${name}>
-             -DRUNS=${ARG_ITERATIONS} -P ${DELTAFIN_FUZZ_DIR}/run_libfuzzer.cmake)
+    add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/${name} "-DCORPUS=${corpus}"
+             -DPROGRAM=$<TARGET_FILE:${name}> -DRUNS=${ARG_ITERATIONS} -P ${DELTAFIN_FUZZ_DIR}/run_libfuzzer.cmake)
+    set(timeout 0)
   else()
+    set(timeout 300)
     target_sources(${name} PRIVATE ${DELTAFIN_FUZZ_DIR}/replay_driver.cc ${DELTAFIN_FUZZ_DIR}/mutator.cc)
     add_test(NAME ${name} COMMAND ${name} --mutations ${ARG_ITERATIONS} ${corpus})
   endif()
-  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT 300)
+  set_tests_properties(${name} PROPERTIES LABELS fuzz TIMEOUT ${timeout})
   deltafin_label(${name} fuzz)
 endfunction()

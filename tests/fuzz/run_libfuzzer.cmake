@@ -1,6 +1,10 @@
-# Runs a libFuzzer program on a fresh copy of its seeds: -DPROGRAM= -DWORK= -DCORPUS= -DRUNS=.
-file(REMOVE_RECURSE ${WORK})
-file(MAKE_DIRECTORY ${WORK})
+# Runs a libFuzzer program on a fresh copy of its seeds: -DPROGRAM= -DWORK= -DCORPUS= -DRUNS=. It ends after RUNS inputs or, where
+# the environment has DELTAFIN_FUZZ_SECONDS, after that time. Inputs that fail are kept in WORK_found.
+set(corpus ${WORK}_corpus)
+set(found ${WORK}_found)
+file(REMOVE_RECURSE ${corpus})
+file(MAKE_DIRECTORY ${corpus} ${found})
+# libFuzzer takes folders only, and writes new inputs into the first.
 foreach(seed IN LISTS CORPUS)
   if(IS_DIRECTORY ${seed})
     file(GLOB seeds ${seed}/*)
@@ -9,11 +13,16 @@ foreach(seed IN LISTS CORPUS)
   endif()
   foreach(one IN LISTS seeds)
     file(SHA1 ${one} sum)
-    configure_file(${one} ${WORK}/${sum} COPYONLY)
+    configure_file(${one} ${corpus}/${sum} COPYONLY)
   endforeach()
 endforeach()
-execute_process(COMMAND ${PROGRAM} -runs=${RUNS} -seed=1 -max_len=65536 -artifact_prefix=${WORK}/ ${WORK}
+if(DEFINED ENV{DELTAFIN_FUZZ_SECONDS})
+  set(bound -max_total_time=$ENV{DELTAFIN_FUZZ_SECONDS})
+else()
+  set(bound -runs=${RUNS})
+endif()
+execute_process(COMMAND ${PROGRAM} ${bound} -seed=1 -max_len=65536 -timeout=60 -artifact_prefix=${found}/ ${corpus}
                 RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
-  message(FATAL_ERROR "${PROGRAM} failed: ${result}")
+  message(FATAL_ERROR "${PROGRAM} failed (${result}); the input, if there is one, is in ${found}")
 endif()
