@@ -11,12 +11,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/empty_node.h"
 #include "bench/ping_pong.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "coordinator/cluster/static_cluster.h"
 #include "coordinator/engine/expert_dispatcher.h"
 
 namespace deltafin::bench {
@@ -158,15 +160,15 @@ struct Layer {
 
 class Dispatch {
  public:
-  explicit Dispatch(std::vector<NodeEndpoint> nodes) {
+  explicit Dispatch(std::vector<Member> members)
+      : cluster_({.num_slices = EmptyModelSpec().expert_shape().num_slices()},
+                 std::move(members)) {
     DispatcherOptions options;
-    options.nodes = std::move(nodes);
     options.identity = {kEmptyModelDigest, "dispatch_round_trip"};
-    options.shape = EmptyModelSpec().expert_shape();
+    options.latent_size = EmptyModelSpec().expert_shape().latent_size;
     options.kernel = &BestKernel().elementwise;
-    auto dispatcher = ExpertDispatcher::Connect(std::move(options));
-    CHECK_OK(dispatcher.status());
-    dispatcher_ = *std::move(dispatcher);
+    dispatcher_ = std::make_unique<ExpertDispatcher>(options, cluster_);
+    CHECK_OK(dispatcher_->ConnectAll());
   }
   void Run(const Layer& layer) {
     CHECK_OK(dispatcher_->Start(++step_, 1, layer.routed));
@@ -174,6 +176,7 @@ class Dispatch {
   }
 
  private:
+  StaticCluster cluster_;
   std::unique_ptr<ExpertDispatcher> dispatcher_;
   uint64_t step_ = 0;
 };
@@ -253,14 +256,21 @@ void Print(const Row& row, bool json) {
   std::fflush(stdout);
 }
 
-std::vector<NodeEndpoint> Endpoints(
-    const std::vector<std::unique_ptr<Child>>& nodes, int count) {
-  std::vector<NodeEndpoint> endpoints;
+Member MakeMember(std::string name, std::shared_ptr<grpc::Channel> channel) {
+  Member member;
+  member.name = std::move(name);
+  member.channel = std::move(channel);
+  return member;
+}
+
+std::vector<Member> Members(const std::vector<std::unique_ptr<Child>>& nodes,
+                            int count) {
+  std::vector<Member> members;
   for (int i = 0; i < count; ++i) {
     const std::string address = "127.0.0.1:" + std::to_string(nodes[i]->port());
-    endpoints.push_back({address, MakeExpertChannel(address)});
+    members.push_back(MakeMember(address, MakeExpertChannel(address)));
   }
-  return endpoints;
+  return members;
 }
 
 void Run(const Options& options) {
@@ -289,11 +299,11 @@ void Run(const Options& options) {
     for (int i = 0; i < count; ++i) all_peers[i] = std::move(peers[i]);
   };
   for (const int count : options.nodes) {
-    Dispatch dispatch(Endpoints(nodes, count));
+    Dispatch dispatch(Members(nodes, count));
     measure("tcp", dispatch, count);
   }
   const auto own = StartEmptyNode("");
-  Dispatch dispatch({{"in-process", own->InProcessChannel()}});
+  Dispatch dispatch({MakeMember("in-process", own->InProcessChannel())});
   measure("in-process", dispatch, 1);
 }
 

@@ -96,6 +96,7 @@ void Coordinator::Shutdown() {
   forward_.reset();
   spine_.reset();
   dispatcher_.reset();
+  cluster_.reset();
   nodes_.reset();
 }
 
@@ -155,14 +156,20 @@ absl::Status Coordinator::ConnectNodes() {
   } else {
     nodes_ = ExpertNodes::Remote(options_.nodes);
   }
+  PlacementOptions placement;
+  placement.num_slices = model_.spec.expert_shape().num_slices();
+  if (options_.placement_seed) {
+    placement.cut = CutKind::kRandom;
+    placement.seed = *options_.placement_seed;
+  }
+  cluster_ = std::make_unique<StaticCluster>(placement, nodes_->members());
   DispatcherOptions dispatch;
-  dispatch.nodes = nodes_->endpoints();
   dispatch.identity = {model_.manifest_digest, "deltafin"};
-  dispatch.shape = model_.spec.expert_shape();
+  dispatch.latent_size = model_.spec.expert_shape().latent_size;
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
-  dispatch.random_placement_seed = options_.placement_seed;
-  ASSIGN_OR_RETURN(dispatcher_, ExpertDispatcher::Connect(std::move(dispatch)));
+  dispatcher_ = std::make_unique<ExpertDispatcher>(dispatch, *cluster_);
+  RETURN_IF_ERROR(dispatcher_->ConnectAll());
   RETURN_IF_ERROR(RequireDistinct(dispatcher_->stats()));
   return nodes_->StartCounting();
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
+#include "coordinator/cluster/static_cluster.h"
 #include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/scheduler.h"
@@ -80,6 +81,7 @@ class Coordinator {
   MemoryPlan plan_;
   std::unique_ptr<ThreadPool> threads_;  // of the spine
   std::unique_ptr<ExpertNodes> nodes_;
+  std::unique_ptr<StaticCluster> cluster_;
   std::unique_ptr<ExpertDispatcher> dispatcher_;
   std::unique_ptr<Spine> spine_;
   std::unique_ptr<ForwardPass> forward_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "coordinator/engine/expert_client.h"
 #include "expert_node/expert_node.h"
 #include "proto/expert.grpc.pb.h"
 
@@ -15,7 +16,7 @@ namespace {
 constexpr std::chrono::seconds kAskTimeout{5};
 constexpr absl::Duration kDrain = absl::Seconds(5);
 
-absl::StatusOr<NodeReport> AskNode(const NodeEndpoint& node) {
+absl::StatusOr<NodeReport> AskNode(const Member& node) {
   NodeReport report;
   report.address = node.name;
   grpc::ClientContext context;
@@ -42,7 +43,10 @@ std::unique_ptr<ExpertNodes> ExpertNodes::Remote(
     const std::vector<std::string>& addresses) {
   std::unique_ptr<ExpertNodes> nodes(new ExpertNodes());
   for (const std::string& address : addresses) {
-    nodes->endpoints_.push_back({address, MakeExpertChannel(address)});
+    Member member;
+    member.name = address;
+    member.channel = MakeExpertChannel(address);
+    nodes->members_.push_back(std::move(member));
   }
   return nodes;
 }
@@ -58,8 +62,10 @@ absl::StatusOr<std::unique_ptr<ExpertNodes>> ExpertNodes::InProcess(
   std::unique_ptr<ExpertNodes> nodes(new ExpertNodes());
   ASSIGN_OR_RETURN(nodes->own_node_, ExpertNode::Create(node));
   RETURN_IF_ERROR(nodes->own_node_->Start());
-  nodes->endpoints_.push_back(
-      {"in-process", nodes->own_node_->InProcessChannel()});
+  Member member;
+  member.name = "in-process";
+  member.channel = nodes->own_node_->InProcessChannel();
+  nodes->members_.push_back(std::move(member));
   return nodes;
 }
 
@@ -70,7 +76,7 @@ absl::Status ExpertNodes::StartCounting() {
 
 absl::StatusOr<std::vector<NodeReport>> ExpertNodes::Ask() const {
   std::vector<NodeReport> reports;
-  for (const NodeEndpoint& node : endpoints_) {
+  for (const Member& node : members_) {
     ASSIGN_OR_RETURN(NodeReport report, AskNode(node));
     reports.push_back(std::move(report));
   }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/engine/expert_client.h"
+#include "coordinator/cluster/placement.h"
 #include "coordinator/run_statistics.h"
 #include "kernels/kernel_registry.h"
 
@@ -37,7 +37,8 @@ class ExpertNodes {
       const OwnNodeOptions& options);
   ~ExpertNodes();  // ends the own node
 
-  const std::vector<NodeEndpoint>& endpoints() const { return endpoints_; }
+  // With name and channel.
+  const std::vector<Member>& members() const { return members_; }
 
   // Notes the counters as they are: Counters tells what came since.
   absl::Status StartCounting();
@@ -50,7 +51,7 @@ class ExpertNodes {
   absl::StatusOr<std::vector<NodeReport>> Ask() const;
 
   std::unique_ptr<ExpertNode> own_node_;
-  std::vector<NodeEndpoint> endpoints_;
+  std::vector<Member> members_;
   std::vector<NodeReport> before_;
 };
 

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/cluster/placement.h"
+#include "proto/expert.pb.h"
 
 namespace deltafin {
 
@@ -30,9 +31,10 @@ class ClusterView {
   // The newest. Never null.
   virtual std::shared_ptr<const Placement> placement() const = 0;
 
-  // The engine's stream to a member was opened, or ended, or the member broke
-  // its word (a bad reply, a part not answered in time).
-  virtual void StreamOpened(int slot) = 0;
+  // The engine's stream to a member was opened; what the member said of itself.
+  virtual void StreamOpened(int slot, const v1::HandshakeReply& identity) = 0;
+  // The stream ended or could not be opened, or the member broke its word (a
+  // bad reply, a part not answered in time).
   virtual void MemberFailed(int slot, const absl::Status& why) = 0;
   virtual void PartAnswered(int slot, const PartTiming& timing) = 0;
 };

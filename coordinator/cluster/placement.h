@@ -45,6 +45,10 @@ struct Member {
   bool can_work() const {
     return state != MemberState::kGone && state != MemberState::kJoining;
   }
+  // Meant to have work, not only where nobody else can do it.
+  bool is_wanted() const {
+    return state == MemberState::kServing && weight > 0;
+  }
 };
 
 enum class CutKind : uint8_t { kProportional, kWholeExperts, kRandom };

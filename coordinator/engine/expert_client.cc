@@ -7,6 +7,7 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/net/grpc_status.h"
 #include "proto/expert.grpc.pb.h"
 
 namespace deltafin {
@@ -25,13 +26,8 @@ constexpr int kConnectAttemptMs = 10'000;
 constexpr int kFirstReconnectMs = 100;
 constexpr int kLastReconnectMs = 1000;
 
-enum class Operation : uint8_t { kStart, kRead, kWrite, kFinish };
-constexpr int kNumOperations = 4;
-
-absl::Status FromGrpc(const grpc::Status& status) {
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      status.error_message());
-}
+enum class Operation : uint8_t { kHandshake, kStart, kRead, kWrite, kFinish };
+constexpr int kNumOperations = 5;
 
 // Why a stream ended, as the step sees it: a node that hangs up is gone,
 // whatever it said on the way.
@@ -100,30 +96,30 @@ struct ExpertClients::Node {
   const std::unique_ptr<v1::ExpertService::Stub> stub;
   std::array<Tag, kNumOperations> tags;
   v1::HandshakeReply info;
+  // The handshake, while it is under way.
+  v1::HandshakeRequest hello;
+  std::unique_ptr<grpc::ClientContext> hello_context;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::HandshakeReply>> greeting;
   // The stream, while there is one.
   std::unique_ptr<grpc::ClientContext> context;
   std::unique_ptr<
       grpc::ClientAsyncReaderWriter<v1::NodeRequest, v1::LayerReply>>
       stream;
   v1::LayerReply reply;
-  grpc::Status end;
+  grpc::Status end;  // of the handshake, then of the stream
   absl::Status close_status;
   int num_outstanding = 0;
   bool connected = false;
   bool writing = false;
   bool finishing = false;
+  bool closing = false;  // by Close
 };
 
-ExpertClients::ExpertClients(std::vector<NodeEndpoint> nodes,
-                             HandshakeIdentity identity)
-    : identity_(std::move(identity)), queue_(std::make_unique<Queue>()) {
-  for (NodeEndpoint& endpoint : nodes) {
-    nodes_.push_back(std::make_unique<Node>(num_nodes(), std::move(endpoint)));
-  }
-}
+ExpertClients::ExpertClients(HandshakeIdentity identity)
+    : identity_(std::move(identity)), queue_(std::make_unique<Queue>()) {}
 
 ExpertClients::~ExpertClients() {
-  for (int node = 0; node < num_nodes(); ++node) Close(node);
+  for (int node = 0; node < num_nodes(); ++node) RemoveNode(node);
   queue_->completions.Shutdown();
   void* tag = nullptr;
   bool ok = false;
@@ -131,8 +127,28 @@ ExpertClients::~ExpertClients() {
   }
 }
 
+void ExpertClients::SetNode(int node, NodeEndpoint endpoint) {
+  RemoveNode(node);
+  if (node >= num_nodes()) nodes_.resize(node + 1);
+  nodes_[node] = std::make_unique<Node>(node, std::move(endpoint));
+}
+
+void ExpertClients::RemoveNode(int node) {
+  if (!has_node(node)) return;
+  Close(node);
+  std::erase_if(kept_,
+                [node](const NodeEvent& event) { return event.node == node; });
+  nodes_[node].reset();
+}
+
+bool ExpertClients::has_node(int node) const {
+  return node < num_nodes() && nodes_[node] != nullptr;
+}
 const std::string& ExpertClients::name(int node) const {
   return nodes_[node]->endpoint.name;
+}
+bool ExpertClients::is_closed(int node) const {
+  return nodes_[node]->greeting == nullptr && nodes_[node]->stream == nullptr;
 }
 bool ExpertClients::connected(int node) const {
   return nodes_[node]->connected;
@@ -150,40 +166,16 @@ const absl::Status& ExpertClients::close_status(int node) const {
   return nodes_[node]->close_status;
 }
 
-absl::Status ExpertClients::Connect(int node_index, absl::Duration timeout) {
+void ExpertClients::Open(int node_index, absl::Time deadline) {
   Node& node = *nodes_[node_index];
-  const std::string context = fmt::format("node {}", node.endpoint.name);
-  const absl::Time deadline = absl::Now() + timeout;
-  Close(node_index);
-  if (absl::Status status = Handshake(&node, deadline); !status.ok()) {
-    return AddContext(status, context);
-  }
-  node.context = std::make_unique<grpc::ClientContext>();
-  node.stream = node.stub->PrepareAsyncRunLayers(node.context.get(),
-                                                 &queue_->completions);
-  node.stream->StartCall(node.Begin(Operation::kStart));
-  while (!node.connected) {
-    const NodeEvent event = Next(deadline);
-    if (event.kind == NodeEvent::Kind::kNone) {
-      Close(node_index);
-      return absl::DeadlineExceededError(fmt::format(
-          "{}: no stream within {}", context, absl::FormatDuration(timeout)));
-    }
-    if (node.stream == nullptr) return node.close_status;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ExpertClients::Handshake(Node* node, absl::Time deadline) {
-  const v1::HandshakeRequest request = MakeHandshake(identity_);
-  grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(deadline));
-  v1::HandshakeReply reply;
-  const grpc::Status status = node->stub->Handshake(&context, request, &reply);
-  if (!status.ok()) return AddContext(FromGrpc(status), "handshake");
-  RETURN_IF_ERROR(CheckNodeIdentity(request, reply));
-  node->info = std::move(reply);
-  return absl::OkStatus();
+  DCHECK(is_closed(node_index));
+  node.hello = MakeHandshake(identity_);
+  node.hello_context = std::make_unique<grpc::ClientContext>();
+  node.hello_context->set_deadline(absl::ToChronoTime(deadline));
+  node.greeting = node.stub->AsyncHandshake(node.hello_context.get(),
+                                            node.hello, &queue_->completions);
+  node.greeting->Finish(&node.info, &node.end,
+                        node.Begin(Operation::kHandshake));
 }
 
 void ExpertClients::Send(int node_index, const v1::NodeRequest& message) {
@@ -195,6 +187,18 @@ void ExpertClients::Send(int node_index, const v1::NodeRequest& message) {
 
 NodeEvent ExpertClients::Next(absl::Time deadline) {
   if (replied_ != nullptr) StartRead(std::exchange(replied_, nullptr));
+  if (!kept_.empty()) {
+    const NodeEvent event = kept_.front();
+    kept_.pop_front();
+    if (event.kind == NodeEvent::Kind::kReply) {
+      replied_ = nodes_[event.node].get();
+    }
+    return event;
+  }
+  return TakeEvent(deadline);
+}
+
+NodeEvent ExpertClients::TakeEvent(absl::Time deadline) {
   while (true) {
     void* tag = nullptr;
     bool ok = false;
@@ -210,11 +214,26 @@ NodeEvent ExpertClients::Next(absl::Time deadline) {
 
 void ExpertClients::Close(int node_index) {
   Node& node = *nodes_[node_index];
-  if (node.stream == nullptr) return;
+  std::erase_if(kept_, [node_index](const NodeEvent& event) {
+    return event.node == node_index;
+  });
+  Node* const handed_out = replied_ == &node ? nullptr : replied_;
+  node.closing = true;
   node.connected = false;
-  node.context->TryCancel();
-  BeginFinish(&node);
-  while (node.stream != nullptr) Next(absl::Now() + absl::Seconds(1));
+  if (node.greeting != nullptr) node.hello_context->TryCancel();
+  if (node.stream != nullptr) {
+    node.context->TryCancel();
+    BeginFinish(&node);
+  }
+  while (!is_closed(node_index)) {
+    replied_ = nullptr;
+    const NodeEvent event = TakeEvent(absl::Now() + absl::Seconds(1));
+    if (event.kind != NodeEvent::Kind::kNone && event.node != node_index) {
+      kept_.push_back(event);
+    }
+  }
+  node.closing = false;
+  replied_ = handed_out;
 }
 
 void ExpertClients::StartRead(Node* node) {
@@ -235,32 +254,52 @@ NodeEvent ExpertClients::Complete(void* tag_pointer, bool ok) {
   const auto& tag = *static_cast<Node::Tag*>(tag_pointer);
   Node& node = *tag.node;
   --node.num_outstanding;
+  if (tag.operation == Operation::kHandshake) return CompleteHandshake(&node);
   if (tag.operation == Operation::kWrite) node.writing = false;
   if (!ok) BeginFinish(&node);
   if (node.finishing) {
     if (node.num_outstanding > 0) return {};
-    node.close_status = AddContext(StreamEnd(node.end),
-                                   fmt::format("node {}", node.endpoint.name));
     node.stream.reset();
     node.context.reset();
     node.finishing = false;
     if (replied_ == &node) replied_ = nullptr;
-    return {NodeEvent::Kind::kClosed, node.index};
+    return Closed(&node, StreamEnd(node.end));
   }
   switch (tag.operation) {
     case Operation::kStart:
       node.connected = true;
       StartRead(&node);
-      return {NodeEvent::Kind::kSent, node.index};
+      return {NodeEvent::Kind::kOpened, node.index};
     case Operation::kWrite:
       return {NodeEvent::Kind::kSent, node.index};
     case Operation::kRead:
       replied_ = &node;
       return {NodeEvent::Kind::kReply, node.index};
+    case Operation::kHandshake:
     case Operation::kFinish:
       return {};
   }
   return {};
+}
+
+NodeEvent ExpertClients::CompleteHandshake(Node* node) {
+  node->greeting.reset();
+  node->hello_context.reset();
+  absl::Status status = FromGrpc(node->end);
+  if (status.ok()) status = CheckNodeIdentity(node->hello, node->info);
+  if (node->closing) status.Update(absl::CancelledError("closed"));
+  if (!status.ok()) return Closed(node, AddContext(status, "handshake"));
+  node->context = std::make_unique<grpc::ClientContext>();
+  node->stream = node->stub->PrepareAsyncRunLayers(node->context.get(),
+                                                   &queue_->completions);
+  node->stream->StartCall(node->Begin(Operation::kStart));
+  return {};
+}
+
+NodeEvent ExpertClients::Closed(Node* node, const absl::Status& why) {
+  node->close_status =
+      AddContext(why, fmt::format("node {}", node->endpoint.name));
+  return {NodeEvent::Kind::kClosed, node->index};
 }
 
 }  // namespace deltafin

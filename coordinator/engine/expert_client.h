@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address);
 struct NodeEvent {
   enum class Kind : uint8_t {
     kNone,    // the deadline passed
+    kOpened,  // handshake and stream are done: can_send
     kSent,    // the message has left: can_send again
     kReply,   // reply(node) holds the next reply
     kClosed,  // the stream is gone; close_status(node) says why
@@ -47,23 +49,30 @@ struct NodeEvent {
   int node = 0;
 };
 
+// Nodes are known by small numbers that the caller chooses.
 class ExpertClients {
  public:
-  // Connects nothing yet.
-  ExpertClients(std::vector<NodeEndpoint> nodes, HandshakeIdentity identity);
+  explicit ExpertClients(HandshakeIdentity identity);
   // Cancels the streams and waits until the library has let go of them.
   ~ExpertClients();
   ExpertClients(const ExpertClients&) = delete;
   ExpertClients& operator=(const ExpertClients&) = delete;
 
+  // Gives the number to a node; whoever had it is closed. Connects nothing yet.
+  void SetNode(int node, NodeEndpoint endpoint);
+  // Closes the node and forgets it.
+  void RemoveNode(int node);
+  bool has_node(int node) const;
+  // Higher than any number given.
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  // REQUIRES for all below: has_node(node).
   const std::string& name(int node) const;
 
-  // Handshake, then the stream. Blocks up to `timeout`. Events of other nodes
-  // meanwhile are dropped. Errors name the node: UNAVAILABLE,
-  // FAILED_PRECONDITION when model, wire or numerics version differ (both
-  // values), DEADLINE_EXCEEDED. REQUIRES: !connected(node).
-  absl::Status Connect(int node, absl::Duration timeout);
+  // Begins handshake and stream; kOpened or kClosed tells the outcome. Never
+  // blocks. REQUIRES: is_closed(node).
+  void Open(int node, absl::Time deadline);
+  // Neither connected nor on its way there.
+  bool is_closed(int node) const;
   bool connected(int node) const;
   // What the node said of itself when it was last connected.
   const v1::HandshakeReply& info(int node) const;
@@ -77,26 +86,31 @@ class ExpertClients {
   // The next event of any node, until `deadline`; a deadline that has passed
   // takes what is there.
   NodeEvent Next(absl::Time deadline);
-  // Valid until the next call of Next, Connect or Close.
+  // Valid until the next call of Next, Close, SetNode or RemoveNode.
   const v1::LayerReply& reply(int node) const;
-  // Names the node.
+  // Names the node. UNAVAILABLE; FAILED_PRECONDITION when model, wire or
+  // numerics version differ (both values); DEADLINE_EXCEEDED.
   const absl::Status& close_status(int node) const;
 
-  // Ends the node's stream now. Events of other nodes meanwhile are dropped.
+  // Ends the node's stream now; waits only for the library to let go of it.
+  // Events of other nodes meanwhile are kept.
   void Close(int node);
 
  private:
   struct Node;
   struct Queue;
 
-  absl::Status Handshake(Node* node, absl::Time deadline);
+  NodeEvent TakeEvent(absl::Time deadline);
   void StartRead(Node* node);
   void BeginFinish(Node* node);
   NodeEvent Complete(void* tag, bool ok);
+  NodeEvent CompleteHandshake(Node* node);
+  NodeEvent Closed(Node* node, const absl::Status& why);
 
   const HandshakeIdentity identity_;
   std::unique_ptr<Queue> queue_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<Node>> nodes_;  // null: no such node
+  std::deque<NodeEvent> kept_;  // of other nodes, while one was closed
   Node* replied_ = nullptr;  // its reply was handed out, no read is under way
 };
 

@@ -16,16 +16,6 @@ namespace {
 // the exchange thread while the spine computes.
 constexpr int64_t kInlineSendBytes = 60 << 10;
 
-std::unique_ptr<CutPolicy> MakePolicy(const DispatcherOptions& options) {
-  const int num_nodes = static_cast<int>(options.nodes.size());
-  const int num_slices = options.shape.num_slices();
-  const std::vector<double> weights(num_nodes, 1.0);
-  if (options.random_placement_seed) {
-    return NewRandomCut(weights, num_slices, *options.random_placement_seed);
-  }
-  return NewProportionalCut(weights, num_slices);
-}
-
 void Accumulate(const NodeWork& from, NodeWork* to) {
   to->replies += from.replies;
   to->slices_computed += from.slices_computed;
@@ -33,6 +23,7 @@ void Accumulate(const NodeWork& from, NodeWork* to) {
   to->cache_hits += from.cache_hits;
   to->cache_misses += from.cache_misses;
   to->replies_dropped += from.replies_dropped;
+  to->parts_lost += from.parts_lost;
   to->queue_seconds += from.queue_seconds;
   to->read_seconds += from.read_seconds;
   to->compute_seconds += from.compute_seconds;
@@ -40,43 +31,29 @@ void Accumulate(const NodeWork& from, NodeWork* to) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ExpertDispatcher>> ExpertDispatcher::Connect(
-    DispatcherOptions options) {
-  if (options.nodes.empty()) {
-    return absl::InvalidArgumentError("no expert node is named");
-  }
-  CHECK(options.kernel != nullptr);
-  std::unique_ptr<ExpertDispatcher> dispatcher(
-      new ExpertDispatcher(std::move(options)));
-  RETURN_IF_ERROR(dispatcher->ConnectAll());
-  return dispatcher;
-}
-
-ExpertDispatcher::ExpertDispatcher(DispatcherOptions options)
-    : options_(std::move(options)),
-      policy_(MakePolicy(options_)),
-      clients_(options_.nodes, options_.identity),
-      exchange_(clients_, *options_.kernel, options_.shape.latent_size) {
-  MutexLock lock(mutex_);
-  stats_.nodes.resize(options_.nodes.size());
-}
+ExpertDispatcher::ExpertDispatcher(const DispatcherOptions& options,
+                                   ClusterView& view)
+    : options_(options),
+      links_(options.links, options.identity, view),
+      exchange_(options.exchange, links_, view, *options.kernel,
+                options.latent_size) {}
 
 ExpertDispatcher::~ExpertDispatcher() = default;
 
 absl::Status ExpertDispatcher::ConnectAll() {
-  for (int node = 0; node < clients_.num_nodes(); ++node) {
-    RETURN_IF_ERROR(clients_.Connect(node, options_.connect_timeout));
-    MutexLock lock(mutex_);
-    stats_.nodes[node].name = clients_.name(node);
-    stats_.nodes[node].info = clients_.info(node);
-  }
+  RETURN_IF_ERROR(links_.ConnectAll());
+  MutexLock lock(mutex_);
+  for (int slot = 0; slot < links_.num_slots(); ++slot) StatsOf(slot);
   return absl::OkStatus();
 }
 
 absl::Status ExpertDispatcher::Start(uint64_t step, int layer,
                                      const RoutedTokens& routed) {
-  RETURN_IF_ERROR(exchange_.Begin({options_.epoch, step, layer}, routed,
-                                  *policy_, options_.connect_timeout));
+  if (step != layer_.step) links_.Refresh(absl::Now());
+  const uint64_t epoch =
+      step != layer_.step ? links_.placement().epoch() : layer_.epoch;
+  layer_ = {epoch, step, layer};
+  exchange_.Begin(layer_, routed);
   started_ = absl::Now();
   if (exchange_.largest_send_bytes() > kInlineSendBytes) {
     thread_.Begin([this](const std::function<bool()>& stopped) {
@@ -100,7 +77,7 @@ absl::StatusOr<std::span<const int64_t>> ExpertDispatcher::Wait(
 
 void ExpertDispatcher::Abandon(uint64_t step) {
   if (thread_.busy()) thread_.Finish([] { return true; }).IgnoreError();
-  exchange_.Forget(options_.epoch, step);
+  exchange_.Forget(layer_.epoch, step);
 }
 
 ExpertTimings ExpertDispatcher::TakeTimings() {
@@ -126,9 +103,21 @@ void ExpertDispatcher::AccountLayer(absl::Duration overlapped,
   timings_.network += std::max(0.0, absl::ToDoubleSeconds(waited) - not_hidden);
   MutexLock lock(mutex_);
   ++stats_.layers;
-  for (int node = 0; node < clients_.num_nodes(); ++node) {
-    Accumulate(exchange_.work()[node], &stats_.nodes[node].work);
+  for (size_t slot = 0; slot < exchange_.work().size(); ++slot) {
+    Accumulate(exchange_.work()[slot], &StatsOf(static_cast<int>(slot)).work);
   }
+}
+
+NodeStats& ExpertDispatcher::StatsOf(int slot) {
+  if (stats_.nodes.size() <= static_cast<size_t>(slot)) {
+    stats_.nodes.resize(slot + 1);
+  }
+  NodeStats& stats = stats_.nodes[slot];
+  if (links_.connected(slot) && stats.info.node_id().empty()) {
+    stats.name = links_.name(slot);
+    stats.info = links_.clients().info(slot);
+  }
+  return stats;
 }
 
 DispatcherStats ExpertDispatcher::stats() const {

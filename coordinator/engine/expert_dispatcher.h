@@ -1,13 +1,13 @@
 // coordinator/engine/expert_dispatcher.h
 //
-// Runs the routed experts of a layer on a static list of expert nodes. The
-// total is the same for any nodes, cut and arrival order.
+// Runs the routed experts of a layer on the nodes of a cluster, whoever they
+// are at the moment. The total is the same for any nodes, cut and arrival
+// order.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,28 +16,24 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "coordinator/cluster/cut_policy.h"
+#include "coordinator/cluster/cluster_view.h"
 #include "coordinator/engine/exchange_thread.h"
-#include "coordinator/engine/expert_client.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/layer_exchange.h"
+#include "coordinator/engine/node_links.h"
 #include "kernels/elementwise.h"
-#include "kernels/expert_weights.h"
 
 namespace deltafin {
 
 struct DispatcherOptions {
-  std::vector<NodeEndpoint> nodes;  // at least one
   HandshakeIdentity identity;
-  ExpertShape shape;                          // of the model's routed experts
+  int latent_size = 0;                        // of the model's routed experts
   const ElementwiseKernel* kernel = nullptr;  // adds replies; required
   // How long one layer may take on its slowest node. A cold layer of a large
   // prompt reads gigabytes from disk.
   absl::Duration layer_timeout = absl::Minutes(5);
-  absl::Duration connect_timeout = absl::Seconds(10);
-  // Tests: random cuts and owners from this seed instead of the even cut.
-  std::optional<uint64_t> random_placement_seed;
-  uint64_t epoch = 1;  // of the placement
+  NodeLinksOptions links;
+  LayerExchangeOptions exchange;
 };
 
 struct NodeStats {
@@ -48,20 +44,23 @@ struct NodeStats {
 
 struct DispatcherStats {
   int64_t layers = 0;
-  std::vector<NodeStats> nodes;
+  std::vector<NodeStats> nodes;  // by slot
 };
 
 // Start, Wait, Abandon and TakeTimings belong to the engine thread; stats may
 // be called from any thread.
 class ExpertDispatcher : public RoutedExperts {
  public:
-  // Connects all nodes. Blocks up to connect_timeout for each. Errors:
-  // INVALID_ARGUMENT without nodes; those of ExpertClients::Connect.
-  static absl::StatusOr<std::unique_ptr<ExpertDispatcher>> Connect(
-      DispatcherOptions options);
+  // Connects nothing yet. `view` must outlive this.
+  ExpertDispatcher(const DispatcherOptions& options, ClusterView& view);
   ~ExpertDispatcher() override;
 
-  // A node that was lost is connected again first. Blocks only for that.
+  // Connects all members that can work; blocks up to the connect timeout.
+  // Without it they are connected as steps need them. Before the first Start.
+  // Errors: of the first one that is not connected.
+  absl::Status ConnectAll();
+
+  // The members are those of the placement when the step began. Never blocks.
   absl::Status Start(uint64_t step, int layer,
                      const RoutedTokens& routed) override;
   absl::StatusOr<std::span<const int64_t>> Wait(
@@ -72,17 +71,15 @@ class ExpertDispatcher : public RoutedExperts {
   DispatcherStats stats() const;
 
  private:
-  explicit ExpertDispatcher(DispatcherOptions options);
-  absl::Status ConnectAll();
-  absl::Status Exchange(const std::function<bool()>& cancelled);
   void AccountLayer(absl::Duration overlapped, absl::Duration waited);
+  NodeStats& StatsOf(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DispatcherOptions options_;
-  const std::unique_ptr<CutPolicy> policy_;
-  ExpertClients clients_;
+  NodeLinks links_;
   LayerExchange exchange_;
   ExchangeThread thread_;
-  absl::Time started_;  // the layer under way
+  LayerId layer_;       // under way
+  absl::Time started_;  // it
   ExpertTimings timings_;
   mutable Mutex mutex_;
   DispatcherStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -1,22 +1,26 @@
 #include "coordinator/engine/layer_exchange.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 
 namespace deltafin {
 namespace {
 
-// How often `stopped` is asked while nothing arrives.
+// How often `stopped` is asked, and nodes are looked after, while nothing
+// arrives.
 constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 // How long Forget waits for a message that is half out.
 constexpr absl::Duration kForgetPatience = absl::Milliseconds(200);
 
-int32_t LowestExpert(const PlannedPart& part) {
-  const auto& experts = part.request.expert();
-  return static_cast<int32_t>(
-      *std::min_element(experts.begin(), experts.end()));
-}
+// A node is stalled when its part takes this many times what it should.
+constexpr double kStalledTimes = 10;
+// And no less than a slow disk takes for what may have to be read: 1.4 MB for a
+// unit of a K3 expert, at 280 MB/s, or at 70 MB/s where nothing is known yet.
+constexpr absl::Duration kSlowUnit = absl::Milliseconds(5);
+constexpr absl::Duration kUnknownUnit = absl::Milliseconds(20);
 
 void AddWork(const v1::LayerReply& reply, NodeWork* work) {
   constexpr double kMicrosecond = 1e-6;
@@ -30,55 +34,87 @@ void AddWork(const v1::LayerReply& reply, NodeWork* work) {
   work->compute_seconds += kMicrosecond * reply.timings().compute_us();
 }
 
+SliceRun RunOf(const v1::LayerRequest& request, int assignment) {
+  return {static_cast<int32_t>(request.first_slice(assignment)),
+          static_cast<int32_t>(request.num_slices(assignment))};
+}
+
 }  // namespace
 
-LayerExchange::LayerExchange(ExpertClients& clients,
+LayerExchange::LayerExchange(const LayerExchangeOptions& options,
+                             NodeLinks& links, ClusterView& view,
                              const ElementwiseKernel& kernel, int latent_size)
-    : clients_(clients),
-      plan_(clients.num_nodes()),
+    : options_(options),
+      links_(links),
+      view_(view),
       reduction_(plan_, kernel, latent_size),
-      latent_size_(latent_size),
-      num_sent_(clients.num_nodes()),
-      work_(clients.num_nodes()) {}
+      latent_size_(latent_size) {}
 
-absl::Status LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed,
-                                  const CutPolicy& policy,
-                                  absl::Duration connect_timeout) {
-  if (id.step != plan_.id().step) DrainEvents();
-  plan_.Build(id, routed, policy);
+void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
+  if (id.step != id_.step) DrainEvents();
+  id_ = id;
+  routed_ = routed;
+  begun_ = absl::Now();
+  PlanLayer(begun_);
+}
+
+void LayerExchange::PlanLayer(absl::Time now) {
+  Grow(links_.num_slots());
+  UpdateFitness(now);
+  assignment_.Plan(links_.placement(), id_.layer, routed_, fitness_);
+  nobody_ = assignment_.runs(routed_.experts[0]).empty();
+  plan_.Build(
+      id_, routed_, links_.num_slots(),
+      [this](int32_t expert, std::vector<NodeRun>* runs) {
+        const std::span<const NodeRun> assigned = assignment_.runs(expert);
+        runs->assign(assigned.begin(), assigned.end());
+      },
+      [this](int32_t expert) { return assignment_.units(expert); });
   reduction_.Begin();
-  latent_ = routed.latent;
   std::fill(num_sent_.begin(), num_sent_.end(), 0);
+  std::fill(last_heard_.begin(), last_heard_.end(), now);
   std::fill(work_.begin(), work_.end(), NodeWork());
-  RETURN_IF_ERROR(ConnectNodes(connect_timeout));
+  mended_ = now;
+  mend_now_ = true;
   for (int node = 0; node < plan_.num_nodes(); ++node) SendNext(node);
-  return absl::OkStatus();
 }
 
-// Learns of streams that broke between steps, so that they are opened again.
+void LayerExchange::Grow(int num_nodes) {
+  plan_.Grow(num_nodes);
+  num_sent_.resize(num_nodes);
+  last_heard_.resize(num_nodes);
+  fitness_.resize(num_nodes);
+  work_.resize(num_nodes);
+}
+
+// Learns of streams that broke or were opened between steps.
 void LayerExchange::DrainEvents() {
-  while (clients_.Next(absl::UnixEpoch()).kind != NodeEvent::Kind::kNone) {
+  while (true) {
+    const NodeEvent event = links_.Next(absl::UnixEpoch());
+    if (event.kind == NodeEvent::Kind::kNone) return;
+    if (event.kind == NodeEvent::Kind::kReply) links_.MarkAlive(event.node);
   }
 }
 
-absl::Status LayerExchange::ConnectNodes(absl::Duration timeout) {
-  for (int node = 0; node < plan_.num_nodes(); ++node) {
-    if (clients_.connected(node) || plan_.parts(node).empty()) continue;
-    if (absl::Status status = clients_.Connect(node, timeout); !status.ok()) {
-      return Lost(node, status);
-    }
+void LayerExchange::UpdateFitness(absl::Time now) {
+  for (int node = 0; node < links_.num_slots(); ++node) {
+    NodeFitness& fitness = fitness_[node];
+    fitness.fit = links_.is_fit(node);
+    fitness.known = costs_.knows(node);
+    if (fitness.known) fitness.cost = costs_.CostOf(node, now);
   }
-  return absl::OkStatus();
 }
 
 absl::Status LayerExchange::Run(const std::function<bool()>& stopped,
                                 absl::Time deadline) {
-  while (!reduction_.complete()) {
+  while (nobody_ || !plan_.complete()) {
     if (stopped()) return absl::CancelledError("step abandoned");
     const absl::Time now = absl::Now();
+    if (nobody_) RETURN_IF_ERROR(AwaitAnybody(now));
     if (now >= deadline) return Overdue();
+    if (mend_now_ || now - mended_ >= kPollInterval) RETURN_IF_ERROR(Mend(now));
     RETURN_IF_ERROR(
-        Handle(clients_.Next(std::min(now + kPollInterval, deadline))));
+        Handle(links_.Next(std::min(now + kPollInterval, deadline))));
   }
   if (absl::Status status = reduction_.status(); !status.ok()) {
     return AddContext(status, At(reduction_.error_node()));
@@ -86,29 +122,52 @@ absl::Status LayerExchange::Run(const std::function<bool()>& stopped,
   return absl::OkStatus();
 }
 
+// The cluster is empty: plans as soon as it is not.
+absl::Status LayerExchange::AwaitAnybody(absl::Time now) {
+  links_.Refresh(now);
+  PlanLayer(now);
+  if (!nobody_ || now - begun_ < options_.owner_patience) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(
+      fmt::format("layer {}: the cluster has no node; start one", id_.layer));
+}
+
 void LayerExchange::SendNext(int node) {
   const std::span<PlannedPart> parts = plan_.parts(node);
-  if (num_sent_[node] == parts.size() || !clients_.can_send(node)) return;
+  while (num_sent_[node] < parts.size() &&
+         parts[num_sent_[node]].state != PartState::kOpen) {
+    ++num_sent_[node];
+  }
+  if (num_sent_[node] == parts.size() || !links_.connected(node) ||
+      !links_.clients().can_send(node)) {
+    return;
+  }
   PlannedPart& part = parts[num_sent_[node]++];
   v1::LayerRequest* layer = message_.mutable_layer();
   std::string latent = std::move(*layer->mutable_latent());  // keeps memory
   latent.clear();
   for (const int32_t token : part.rows) {
-    latent.append(
-        reinterpret_cast<const char*>(&latent_[size_t(token) * latent_size_]),
-        latent_size_ * sizeof(float));
+    latent.append(reinterpret_cast<const char*>(
+                      &routed_.latent[size_t(token) * latent_size_]),
+                  latent_size_ * sizeof(float));
   }
   layer->Swap(&part.request);
   layer->mutable_latent()->swap(latent);
-  clients_.Send(node, message_);
+  links_.clients().Send(node, message_);
   layer->mutable_latent()->swap(latent);
   layer->Swap(&part.request);
   *layer->mutable_latent() = std::move(latent);
+  part.sent = absl::Now();
+  part.stream = links_.stream(node);
 }
 
 absl::Status LayerExchange::Handle(const NodeEvent& event) {
   switch (event.kind) {
     case NodeEvent::Kind::kNone:
+      return absl::OkStatus();
+    case NodeEvent::Kind::kOpened:
+      mend_now_ = true;
       return absl::OkStatus();
     case NodeEvent::Kind::kSent:
       SendNext(event.node);
@@ -116,38 +175,206 @@ absl::Status LayerExchange::Handle(const NodeEvent& event) {
     case NodeEvent::Kind::kReply:
       return TakeReply(event.node);
     case NodeEvent::Kind::kClosed:
-      // Without open parts it is the next layer's matter.
-      if (reduction_.num_open(event.node) == 0) return absl::OkStatus();
-      return Lost(event.node, clients_.close_status(event.node));
+      costs_.Forget(event.node);
+      mend_now_ = true;
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }
 
 absl::Status LayerExchange::TakeReply(int node) {
-  const v1::LayerReply& reply = clients_.reply(node);
+  const v1::LayerReply& reply = links_.clients().reply(node);
+  last_heard_[node] = absl::Now();
+  links_.MarkAlive(node);
   const absl::StatusOr<ReplyUse> use = reduction_.Add(node, reply);
-  if (!use.ok()) return AddContext(use.status(), At(node));
-  if (*use == ReplyUse::kDropped) {
-    ++work_[node].replies_dropped;
+  if (use.ok()) {
+    if (*use == ReplyUse::kDropped) {
+      ++work_[node].replies_dropped;
+    } else {
+      Learn(node, reply);
+    }
+    return absl::OkStatus();
+  }
+  const absl::Status status = AddContext(use.status(), At(node));
+  if (!reduction_.node_refused()) {
+    // Not to be trusted with any of this layer.
+    for (PlannedPart& part : plan_.parts(node)) {
+      part.refused_by.push_back(node);
+      part.refusal = status;
+    }
+    links_.HangUp(node, status);
+  } else if (absl::IsInvalidArgument(status)) {
+    return status;
   } else {
-    AddWork(reply, &work_[node]);
+    PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
+    part.refused_by.push_back(node);
+    part.refusal = status;
+    view_.MemberFailed(node, status);
+  }
+  mend_now_ = true;
+  return absl::OkStatus();
+}
+
+void LayerExchange::Learn(int node, const v1::LayerReply& reply) {
+  AddWork(reply, &work_[node]);
+  const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
+  PartTiming timing;
+  timing.elapsed = last_heard_[node] - part.sent;
+  timing.queue = absl::Microseconds(reply.timings().queue_us());
+  timing.read = absl::Microseconds(reply.timings().read_us());
+  timing.compute = absl::Microseconds(reply.timings().compute_us());
+  timing.slices = static_cast<int64_t>(part.num_slices);
+  timing.bytes_read = static_cast<int64_t>(reply.bytes_read());
+  costs_.Observe(node, timing, part.units, static_cast<int>(part.rows.size()),
+                 last_heard_[node]);
+  view_.PartAnswered(node, timing);
+}
+
+absl::Status LayerExchange::Mend(absl::Time now) {
+  mended_ = now;
+  mend_now_ = false;
+  links_.Refresh(now);
+  Grow(links_.num_slots());
+  UpdateFitness(now);
+  assignment_.Update(links_.placement(), fitness_);
+  for (int node = 0; node < plan_.num_nodes(); ++node) {
+    if (plan_.num_open(node) == 0) continue;
+    if (links_.is_fit(node) && IsStalled(node, now)) {
+      links_.MarkStalled(node,
+                         absl::DeadlineExceededError(fmt::format(
+                             "node {}: silent for {}", links_.name(node),
+                             absl::FormatDuration(now - last_heard_[node]))));
+      fitness_[node].fit = false;
+    }
+    RETURN_IF_ERROR(MendNode(node, now));
+  }
+  for (int node = 0; node < plan_.num_nodes(); ++node) SendNext(node);
+  return absl::OkStatus();
+}
+
+absl::Status LayerExchange::MendNode(int node, absl::Time now) {
+  // By number: giving a part away may add parts, also to this node.
+  const int num_parts = static_cast<int>(plan_.parts(node).size());
+  for (int i = 0; i < num_parts; ++i) {
+    const PartRef ref = {node, i};
+    const PlannedPart& part = plan_.part(ref);
+    if (part.state != PartState::kOpen || !part.replaced_by.empty()) continue;
+    if (fitness_[node].fit && !IsLost(ref)) continue;
+    RETURN_IF_ERROR(GiveAway(ref, now));
   }
   return absl::OkStatus();
+}
+
+// No answer to it can come any more.
+bool LayerExchange::IsLost(PartRef ref) const {
+  const PlannedPart& part = plan_.part(ref);
+  if (!part.refusal.ok() || !links_.connected(ref.node)) return true;
+  return part.sent != absl::InfiniteFuture() &&
+         part.stream != links_.stream(ref.node);
+}
+
+bool LayerExchange::IsStalled(int node, absl::Time now) const {
+  double units = 0;
+  absl::Time since = last_heard_[node];
+  for (const PlannedPart& part : plan_.parts(node)) {
+    if (part.state == PartState::kOpen) units += part.units;
+  }
+  absl::Duration longest =
+      std::max(options_.stall_after,
+               units * (costs_.knows(node) ? kSlowUnit : kUnknownUnit));
+  if (costs_.knows(node)) {
+    longest = std::max(longest, kStalledTimes * costs_.Expected(node, units));
+  }
+  return now - since > longest;
+}
+
+absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {
+  const int stranded = FindOthers(plan_.part(ref));
+  if (stranded < 0) {
+    ++work_[ref.node].parts_lost;
+    const size_t num_assignments =
+        static_cast<size_t>(plan_.part(ref).request.expert_size());
+    plan_.Replace(ref, std::span(other_runs_).first(num_assignments));
+    return absl::OkStatus();
+  }
+  // Who is only slow has until the layer's deadline.
+  if (!IsLost(ref)) return absl::OkStatus();
+  PlannedPart& part = plan_.part(ref);
+  part.stranded_since = std::min(part.stranded_since, now);
+  if (now - part.stranded_since < options_.owner_patience &&
+      MayComeBack(ref, stranded)) {
+    return absl::OkStatus();
+  }
+  return Stranded(ref, stranded);
+}
+
+int LayerExchange::FindOthers(const PlannedPart& part) {
+  const int num_assignments = part.request.expert_size();
+  if (other_runs_.size() < static_cast<size_t>(num_assignments)) {
+    other_runs_.resize(num_assignments);
+  }
+  for (int i = 0; i < num_assignments; ++i) {
+    assignment_.Reassign(static_cast<int32_t>(part.request.expert(i)),
+                         RunOf(part.request, i), part.refused_by,
+                         &other_runs_[i]);
+    if (other_runs_[i].empty()) return i;
+  }
+  return -1;
+}
+
+// Some member holds what the assignment needs, or a node that was given up
+// still has the same work.
+bool LayerExchange::MayComeBack(PartRef ref, int assignment) const {
+  const PlannedPart& part = plan_.part(ref);
+  const ExpertKey key = {id_.layer,
+                         static_cast<int32_t>(part.request.expert(assignment))};
+  const SliceRun run = RunOf(part.request, assignment);
+  for (int slot = 0; slot < links_.num_slots(); ++slot) {
+    if (links_.placement().Holds(slot, key, run) &&
+        std::find(part.refused_by.begin(), part.refused_by.end(), slot) ==
+            part.refused_by.end()) {
+      return true;
+    }
+  }
+  for (std::optional<PartRef> old = part.replaces; old;
+       old = plan_.part(*old).replaces) {
+    if (plan_.part(*old).state == PartState::kOpen && !IsLost(*old)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+absl::Status LayerExchange::Stranded(PartRef ref, int assignment) const {
+  const PlannedPart& part = plan_.part(ref);
+  if (!part.refusal.ok()) return part.refusal;
+  const SliceRun run = RunOf(part.request, assignment);
+  const absl::Status& failure = links_.failure(ref.node);
+  return absl::UnavailableError(fmt::format(
+      "layer {} expert {}: no node is left for slices {} to {}: {}; start the "
+      "node again or add one that holds them",
+      id_.layer, part.request.expert(assignment), run.first,
+      run.first + run.count - 1,
+      failure.ok() ? fmt::format("node {} left", links_.name(ref.node))
+                   : std::string(failure.message())));
 }
 
 void LayerExchange::Forget(uint64_t epoch, uint64_t step) {
   v1::NodeRequest message;
   message.mutable_cancel()->set_epoch(epoch);
   message.mutable_cancel()->set_step(step);
+  ExpertClients& clients = links_.clients();
   const absl::Time patience = absl::Now() + kForgetPatience;
-  for (int node = 0; node < clients_.num_nodes(); ++node) {
-    while (clients_.connected(node) && !clients_.can_send(node) &&
-           clients_.Next(patience).kind != NodeEvent::Kind::kNone) {
+  for (int node = 0; node < links_.num_slots(); ++node) {
+    while (links_.connected(node) && !clients.can_send(node) &&
+           links_.Next(patience).kind != NodeEvent::Kind::kNone) {
     }
-    if (clients_.can_send(node)) {
-      clients_.Send(node, message);
+    if (!links_.connected(node)) continue;
+    if (clients.can_send(node)) {
+      clients.Send(node, message);
     } else {
-      clients_.Close(node);
+      links_.HangUp(node, absl::UnavailableError(fmt::format(
+                              "node {}: takes no message", links_.name(node))));
     }
   }
 }
@@ -164,27 +391,19 @@ int64_t LayerExchange::largest_send_bytes() const {
   return static_cast<int64_t>(rows * latent_size_ * sizeof(float));
 }
 
-// REQUIRES: the node owes an answer.
-absl::Status LayerExchange::Lost(int node, const absl::Status& why) const {
-  return AddContext(
-      why, fmt::format("layer {} expert {}", plan_.id().layer,
-                       LowestExpert(reduction_.first_open_part(node))));
-}
-
 absl::Status LayerExchange::Overdue() const {
   std::string nodes;
   for (int node = 0; node < plan_.num_nodes(); ++node) {
-    if (reduction_.num_open(node) == 0) continue;
+    if (plan_.num_open(node) == 0) continue;
     if (!nodes.empty()) nodes += ", ";
-    nodes += clients_.name(node);
+    nodes += links_.name(node);
   }
   return absl::DeadlineExceededError(fmt::format(
-      "layer {}: no answer in time from node {}", plan_.id().layer, nodes));
+      "layer {}: no answer in time from node {}", id_.layer, nodes));
 }
 
 std::string LayerExchange::At(int node) const {
-  return fmt::format("layer {}: node {}", plan_.id().layer,
-                     clients_.name(node));
+  return fmt::format("layer {}: node {}", id_.layer, links_.name(node));
 }
 
 }  // namespace deltafin

@@ -1,21 +1,23 @@
 // coordinator/engine/layer_exchange.h
 //
 // One layer's messages to all nodes and back: sends the parts of a plan as the
-// streams take them, adds the replies. Thread-compatible: Begin and Run may be
-// called by different threads, one at a time.
+// streams take them, adds the replies, and has others do what a node does not
+// do. Thread-compatible: Begin and Run may be called by different threads, one
+// at a time.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "coordinator/engine/cost_model.h"
 #include "coordinator/engine/dispatch_plan.h"
-#include "coordinator/engine/expert_client.h"
+#include "coordinator/engine/layer_assignment.h"
+#include "coordinator/engine/node_links.h"
 #include "coordinator/engine/reduction.h"
 
 namespace deltafin {
@@ -28,28 +30,37 @@ struct NodeWork {
   int64_t cache_hits = 0;
   int64_t cache_misses = 0;
   int64_t replies_dropped = 0;  // late or duplicate
+  int64_t parts_lost = 0;       // given to others
   double queue_seconds = 0;
   double read_seconds = 0;
   double compute_seconds = 0;
 };
 
+struct LayerExchangeOptions {
+  // A node that is silent for this long, and for ten times as long as its part
+  // should take, has its work given to others.
+  absl::Duration stall_after = absl::Seconds(2);
+  // How long work waits for a node that can do it to come back.
+  absl::Duration owner_patience = absl::Seconds(10);
+};
+
 class LayerExchange {
  public:
-  // Both must outlive this. latent_size: L.
-  LayerExchange(ExpertClients& clients, const ElementwiseKernel& kernel,
+  // All must outlive this. latent_size: L.
+  LayerExchange(const LayerExchangeOptions& options, NodeLinks& links,
+                ClusterView& view, const ElementwiseKernel& kernel,
                 int latent_size);
 
-  // Plans the layer, connects nodes that are not connected and have work, and
-  // sends the first message to each. `routed` is used until Run returns.
-  // Errors: those of ExpertClients::Connect, with layer and expert.
-  absl::Status Begin(const LayerId& id, const RoutedTokens& routed,
-                     const CutPolicy& policy, absl::Duration connect_timeout);
+  // Plans the layer and sends the first message to each node. `routed` is used
+  // until Run returns.
+  void Begin(const LayerId& id, const RoutedTokens& routed);
 
-  // Moves messages until every part is answered. `stopped` is polled. Errors:
-  // CANCELLED when stopped, DEADLINE_EXCEEDED at `deadline` naming the nodes
-  // that owe answers, OUT_OF_RANGE of the lowest (expert, token) over all
-  // nodes, a node's error, DATA_LOSS for a reply that is no answer,
-  // UNAVAILABLE for a lost node; all name node and layer.
+  // Moves messages until every part is answered, by its node or by others.
+  // `stopped` is polled. Errors: CANCELLED when stopped, DEADLINE_EXCEEDED at
+  // `deadline` naming the nodes that owe answers, OUT_OF_RANGE of the lowest
+  // (expert, token) over all nodes; INVALID_ARGUMENT when a node finds our
+  // request wrong; and what befell the last node that could do some work, when
+  // none is left or none came back in time. All name node and layer.
   absl::Status Run(const std::function<bool()>& stopped, absl::Time deadline);
 
   // Asks the nodes to forget the step. A node that does not even take the
@@ -64,21 +75,48 @@ class LayerExchange {
 
  private:
   void DrainEvents();
-  absl::Status ConnectNodes(absl::Duration timeout);
+  void PlanLayer(absl::Time now);
+  absl::Status AwaitAnybody(absl::Time now);
+  void UpdateFitness(absl::Time now);
   void SendNext(int node);
   absl::Status Handle(const NodeEvent& event);
   absl::Status TakeReply(int node);
-  absl::Status Lost(int node, const absl::Status& why) const;
+  void Learn(int node, const v1::LayerReply& reply);
+
+  // Gives away the work of nodes that are gone or stalled.
+  absl::Status Mend(absl::Time now);
+  absl::Status MendNode(int node, absl::Time now);
+  bool IsStalled(int node, absl::Time now) const;
+  bool IsLost(PartRef ref) const;
+  absl::Status GiveAway(PartRef ref, absl::Time now);
+  // The first assignment of the part that nobody can take now, or -1 and their
+  // runs in other_runs_.
+  int FindOthers(const PlannedPart& part);
+  bool MayComeBack(PartRef ref, int assignment) const;
+  absl::Status Stranded(PartRef ref, int assignment) const;
+  void Grow(int num_nodes);
   absl::Status Overdue() const;
   std::string At(int node) const;
 
-  ExpertClients& clients_;
+  const LayerExchangeOptions options_;
+  NodeLinks& links_;
+  ClusterView& view_;
   DispatchPlan plan_;
   Reduction reduction_;
+  LayerAssignment assignment_;
+  CostModel costs_;
   const int latent_size_;
-  std::span<const float> latent_;  // [T, L] of the layer
-  std::vector<size_t> num_sent_;   // parts, per node
+  LayerId id_;           // of the layer
+  RoutedTokens routed_;  // of it
+  absl::Time begun_;
+  bool nobody_ = false;                 // there was no member to plan for
+  std::vector<size_t> num_sent_;        // parts, per node
+  std::vector<absl::Time> last_heard_;  // of this layer
+  std::vector<NodeFitness> fitness_;
   std::vector<NodeWork> work_;
+  std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers
+  absl::Time mended_;
+  bool mend_now_ = false;    // a node is gone or refused
   v1::NodeRequest message_;  // scratch
 };
 

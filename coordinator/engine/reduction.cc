@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "common/base/status_macros.h"
 #include "kernels/fixed_point.h"
@@ -64,45 +65,29 @@ absl::Status NotAnAnswer(std::string_view why) {
 
 }  // namespace
 
-Reduction::Reduction(const DispatchPlan& plan, const ElementwiseKernel& kernel,
+Reduction::Reduction(DispatchPlan& plan, const ElementwiseKernel& kernel,
                      int latent_size)
-    : plan_(plan),
-      kernel_(kernel),
-      latent_size_(latent_size),
-      nodes_(plan.num_nodes()) {}
+    : plan_(plan), kernel_(kernel), latent_size_(latent_size) {}
 
 void Reduction::Begin() {
-  num_open_ = 0;
   error_.reset();
-  for (int node = 0; node < plan_.num_nodes(); ++node) {
-    const size_t num_parts = plan_.parts(node).size();
-    nodes_[node].answered.assign(num_parts, false);
-    nodes_[node].num_open = static_cast<int>(num_parts);
-    num_open_ += static_cast<int>(num_parts);
-  }
   totals_.assign(size_t(plan_.num_tokens()) * latent_size_, 0);
 }
 
 absl::StatusOr<ReplyUse> Reduction::Add(int node, const v1::LayerReply& reply) {
+  node_refused_ = false;
   ASSIGN_OR_RETURN(const bool open, IsOpen(node, reply));
   if (!open) return ReplyUse::kDropped;
-  const PlannedPart& part = plan_.parts(node)[reply.part()];
+  const PartRef ref = {node, static_cast<int>(reply.part())};
+  const PlannedPart& part = plan_.part(ref);
   if (reply.status_code() != 0) {
     RETURN_IF_ERROR(TakeError(node, part, reply));
   } else {
     RETURN_IF_ERROR(CheckRows(part, reply));
     RETURN_IF_ERROR(AddRows(part, reply));
   }
-  nodes_[node].answered[reply.part()] = true;
-  --nodes_[node].num_open;
-  --num_open_;
+  plan_.MarkAnswered(ref);
   return ReplyUse::kCounted;
-}
-
-const PlannedPart& Reduction::first_open_part(int node) const {
-  const auto& answered = nodes_[node].answered;
-  const auto open = std::find(answered.begin(), answered.end(), false);
-  return plan_.parts(node)[open - answered.begin()];
 }
 
 absl::Status Reduction::status() const {
@@ -124,12 +109,17 @@ absl::StatusOr<bool> Reduction::IsOpen(int node,
         "it is for epoch {} step {} layer {}, which was not asked yet",
         reply.epoch(), reply.step(), reply.layer()));
   }
-  const auto& answered = nodes_[node].answered;
-  if (reply.part() >= answered.size()) {
+  const auto parts = std::as_const(plan_).parts(node);
+  if (reply.part() >= parts.size()) {
     return NotAnAnswer(
-        fmt::format("part {} of {} parts", reply.part(), answered.size()));
+        fmt::format("part {} of {} parts", reply.part(), parts.size()));
   }
-  return !answered[reply.part()];
+  const PlannedPart& part = parts[reply.part()];
+  if (part.sent == absl::InfiniteFuture()) {
+    return NotAnAnswer(
+        fmt::format("part {}, which was not sent", reply.part()));
+  }
+  return part.state == PartState::kOpen;
 }
 
 absl::Status Reduction::CheckRows(const PlannedPart& part,
@@ -187,6 +177,7 @@ absl::Status Reduction::TakeError(int node, const PlannedPart& part,
   }
   const auto code = static_cast<absl::StatusCode>(reply.status_code());
   if (code != absl::StatusCode::kOutOfRange) {
+    node_refused_ = true;
     return absl::Status(code, reply.status_message());
   }
   if (reply.error_token() >= part.rows.size() ||

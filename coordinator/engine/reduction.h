@@ -21,44 +21,39 @@ namespace deltafin {
 enum class ReplyUse : uint8_t {
   kCounted,
   kDropped,  // late or duplicate: of an older epoch, step or layer, or of a
-             // part that was answered before
+             // part that was answered before or done by others
 };
 
 class Reduction {
  public:
   // `plan` and `kernel` must outlive this. latent_size: L.
-  Reduction(const DispatchPlan& plan, const ElementwiseKernel& kernel,
+  Reduction(DispatchPlan& plan, const ElementwiseKernel& kernel,
             int latent_size);
 
-  // Zeroes the totals and expects one reply for each part of the plan as it
-  // stands now.
+  // Zeroes the totals, for the plan as it was just built.
   void Begin();
 
-  // Takes one reply of `node`. A reply with OUT_OF_RANGE counts as an answer
-  // and shows in status(). Errors (nothing of the reply is used): DATA_LOSS,
-  // the reply is not an answer to what was asked; otherwise the node's own
-  // error. Messages do not name the node: the caller does.
+  // Takes one reply of `node` and marks its part answered in the plan. A reply
+  // with OUT_OF_RANGE counts as an answer and shows in status(). Errors
+  // (nothing of the reply is used, the part stays open): DATA_LOSS, the reply
+  // is not an answer to what was asked; otherwise the node's own error.
+  // Messages do not name the node: the caller does.
   absl::StatusOr<ReplyUse> Add(int node, const v1::LayerReply& reply);
-
-  bool complete() const { return num_open_ == 0; }
-  int num_open(int node) const { return nodes_[node].num_open; }
-  // A part of the node that is not answered. REQUIRES: num_open(node) > 0.
-  const PlannedPart& first_open_part(int node) const;
+  // Whether the last error of Add was the node's own, of the part that
+  // reply.part() names; otherwise the node cannot be trusted.
+  bool node_refused() const { return node_refused_; }
 
   // OK, or the OUT_OF_RANGE of the lowest (expert, token) over all replies.
-  // Final when complete.
+  // Final when the plan is complete.
   absl::Status status() const;
   // The node that reported it.
   int error_node() const { return error_->node; }
 
-  // [T, L], valid until the next Begin. REQUIRES: complete, status() is OK.
+  // [T, L], valid until the next Begin. REQUIRES: the plan is complete,
+  // status() is OK.
   std::span<const int64_t> totals() const { return totals_; }
 
  private:
-  struct NodeAnswers {
-    std::vector<bool> answered;  // per part
-    int num_open = 0;
-  };
   struct ModelError {
     int32_t expert = 0;
     int32_t token = 0;
@@ -73,13 +68,12 @@ class Reduction {
   absl::Status TakeError(int node, const PlannedPart& part,
                          const v1::LayerReply& reply);
 
-  const DispatchPlan& plan_;
+  DispatchPlan& plan_;
   const ElementwiseKernel& kernel_;
   const int latent_size_;
-  std::vector<NodeAnswers> nodes_;
-  int num_open_ = 0;
   std::optional<ModelError> error_;
   std::vector<int64_t> totals_;
+  bool node_refused_ = false;
 };
 
 }  // namespace deltafin

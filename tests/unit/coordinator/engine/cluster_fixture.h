@@ -5,11 +5,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
+#include "coordinator/cluster/static_cluster.h"
 #include "coordinator/engine/expert_dispatcher.h"
 #include "kernels/kernel_registry.h"
 #include "tests/testing/fake_expert_node.h"
@@ -23,6 +25,7 @@ struct ClusterOptions {
   Transport transport = Transport::kInProcess;
   // Of the node at that index; the rest are well behaved.
   std::vector<FakeNodeOptions> nodes;
+  std::optional<uint64_t> random_placement_seed;
   // Changes the dispatcher's options before it connects.
   std::function<void(DispatcherOptions*)> change;
 };
@@ -36,21 +39,30 @@ inline ClusterOptions OnLoopback() {
 class Cluster {
  public:
   explicit Cluster(int num_nodes, ClusterOptions options = {}) {
-    dispatch_.shape = spine.spec().expert_shape();
+    shape_ = spine.spec().expert_shape();
+    dispatch_.latent_size = shape_.latent_size;
+    placement_.num_slices = shape_.num_slices();
+    dispatch_.exchange.owner_patience = absl::Milliseconds(200);
     dispatch_.kernel = &BestKernel().elementwise;
     dispatch_.identity = {"digest", "test"};
     options.nodes.resize(num_nodes);
     for (int i = 0; i < num_nodes; ++i) {
-      options.nodes[i].shape = dispatch_.shape;
+      options.nodes[i].shape = shape_;
       AddNode(options.nodes[i], options.transport);
+    }
+    if (options.random_placement_seed) {
+      placement_.cut = CutKind::kRandom;
+      placement_.seed = *options.random_placement_seed;
     }
     if (options.change) options.change(&dispatch_);
   }
 
   absl::Status Connect() {
-    auto connected = ExpertDispatcher::Connect(dispatch_);
-    if (!connected.ok()) return connected.status();
-    dispatcher = *std::move(connected);
+    view = std::make_unique<StaticCluster>(placement_, members_);
+    dispatcher = std::make_unique<ExpertDispatcher>(dispatch_, *view);
+    if (absl::Status status = dispatcher->ConnectAll(); !status.ok()) {
+      return status;
+    }
     forward = std::make_unique<ForwardPass>(spine, *dispatcher);
     scheduler = std::make_unique<Scheduler>(SchedulerOptions(), *forward);
     return scheduler->Start();
@@ -69,6 +81,7 @@ class Cluster {
 
   FakeSpine spine;
   std::vector<std::unique_ptr<FakeExpertNode>> nodes;
+  std::unique_ptr<StaticCluster> view;
   std::unique_ptr<ExpertDispatcher> dispatcher;
   std::unique_ptr<ForwardPass> forward;
   std::unique_ptr<Scheduler> scheduler;
@@ -77,13 +90,18 @@ class Cluster {
   void AddNode(const FakeNodeOptions& options, Transport transport) {
     nodes.push_back(std::make_unique<FakeExpertNode>(options));
     FakeExpertNode& node = *nodes.back();
-    dispatch_.nodes.push_back({"node-" + std::to_string(nodes.size() - 1),
-                               transport == Transport::kInProcess
-                                   ? node.InProcessChannel()
-                                   : MakeExpertChannel(node.address())});
+    Member member;
+    member.name = "node-" + std::to_string(nodes.size() - 1);
+    member.channel = transport == Transport::kInProcess
+                         ? node.InProcessChannel()
+                         : MakeExpertChannel(node.address());
+    members_.push_back(std::move(member));
   }
 
+  ExpertShape shape_;
   DispatcherOptions dispatch_;
+  PlacementOptions placement_;
+  std::vector<Member> members_;
 };
 
 }  // namespace deltafin::testing

@@ -77,7 +77,10 @@ TEST(ExpertDispatcherFailureTest, NobodyListening) {
 }
 
 TEST(ExpertDispatcherFailureTest, NoNodesAtAll) {
-  EXPECT_EQ(Cluster(0).Connect().code(), absl::StatusCode::kInvalidArgument);
+  Cluster cluster(0);
+  EXPECT_EQ(
+      cluster.Run(MakeRequest({1}, 1)).status,
+      absl::UnavailableError("layer 1: the cluster has no node; start one"));
 }
 
 // Each way in which a reply can be wrong.
@@ -106,25 +109,49 @@ const std::vector<std::function<void(v1::LayerReply*)>>& Garbage() {
   return garbage;
 }
 
-TEST(ExpertDispatcherFailureTest, GarbageIsRecognisedAndTheNextRequestRuns) {
+// Node `garbling` of `num_nodes` answers layer 2 with each kind of garbage in
+// turn.
+void WithGarbage(int num_nodes, int garbling,
+                 const std::function<void(Cluster&, int kind)>& run) {
   std::atomic<int> kind = -1;
   ClusterOptions options;
-  options.nodes.resize(2);
-  options.nodes[1].on_reply = [&kind](const auto& request, auto* reply) {
+  options.nodes.resize(num_nodes);
+  options.nodes[garbling].on_reply = [&kind](const auto& request, auto* reply) {
     if (kind >= 0 && request.layer() == 2) Garbage()[kind](reply);
     return ReplyFate::kSend;
   };
-  Cluster cluster(2, options);
-  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  Cluster cluster(num_nodes, options);
+  ASSERT_TRUE(cluster.Connect().ok());
   for (kind = 0; kind < static_cast<int>(Garbage().size()); ++kind) {
-    const absl::Status status = cluster.Run(request).status;
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << kind;
-    EXPECT_THAT(Message(status), HasSubstr("layer 2: node node-1")) << kind;
+    run(cluster, kind);
   }
   kind = -1;
-  std::vector<int32_t> ids;
-  EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
-  EXPECT_EQ(ids, IdsAlone(request));
+  run(cluster, -1);
+}
+
+TEST(ExpertDispatcherFailureTest, GarbageOfTheOnlyNodeIsNamed) {
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  WithGarbage(1, 0, [&request](Cluster& cluster, int kind) {
+    std::vector<int32_t> ids;
+    const absl::Status status = cluster.Run(request, &ids).status;
+    if (kind < 0) {
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(ids, IdsAlone(request));
+      return;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << kind;
+    EXPECT_THAT(Message(status), HasSubstr("layer 2: node node-0")) << kind;
+  });
+}
+
+TEST(ExpertDispatcherFailureTest, GarbageOfOneNodeIsDoneByTheOther) {
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  WithGarbage(2, 1, [&request](Cluster& cluster, int kind) {
+    std::vector<int32_t> ids;
+    const absl::Status status = cluster.Run(request, &ids).status;
+    EXPECT_TRUE(status.ok()) << kind << ": " << status;
+    EXPECT_EQ(ids, IdsAlone(request)) << kind;
+  });
 }
 
 TEST(ExpertDispatcherFailureTest, LowestErrorOverAllNodesIsReported) {
@@ -147,22 +174,125 @@ TEST(ExpertDispatcherFailureTest, LowestErrorOverAllNodesIsReported) {
             absl::OutOfRangeError("layer 1: node node-2: overflow"));
 }
 
-TEST(ExpertDispatcherFailureTest, BrokenStreamNamesPlaceAndIsOpenedAgain) {
+TEST(ExpertDispatcherFailureTest, OnlyNodeThatKeepsBreakingIsNamed) {
   std::atomic<bool> broken = true;
   ClusterOptions options;
-  options.nodes.resize(2);
-  options.nodes[1].on_reply = [&broken](const auto& request, auto*) {
+  options.nodes.resize(1);
+  options.nodes[0].on_reply = [&broken](const auto& request, auto*) {
     return broken && request.layer() == 3 ? ReplyFate::kBreakStream
                                           : ReplyFate::kSend;
   };
-  Cluster cluster(2, options);
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->layer_timeout = absl::Milliseconds(500);
+  };
+  Cluster cluster(1, options);
   const GenerationRequest request = MakeRequest({1, 2}, 2);
   const absl::Status status = cluster.Run(request).status;
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(Message(status),
-              AllOf(HasSubstr("layer 3 expert"), HasSubstr("node node-1")));
+              AllOf(HasSubstr("layer 3"), HasSubstr("node-0")));
   broken = false;
   EXPECT_TRUE(cluster.Run(request).status.ok());
+}
+
+// Each node in turn does this with all its replies of a layer, once or always.
+void ExpectOthersStandIn(ReplyFate fate, bool always, int prompt_length) {
+  for (int failing = 0; failing < 3; ++failing) {
+    for (int layer = 1; layer <= 3; ++layer) {
+      std::atomic<bool> failed = false;
+      ClusterOptions options;
+      options.nodes.resize(3);
+      options.nodes[failing].on_reply = [&, layer](const auto& request, auto*) {
+        if (request.layer() != static_cast<uint32_t>(layer)) {
+          return ReplyFate::kSend;
+        }
+        return always || !failed.exchange(true) ? fate : ReplyFate::kSend;
+      };
+      options.change = [](DispatcherOptions* dispatch) {
+        dispatch->exchange.stall_after = absl::Milliseconds(20);
+      };
+      Cluster cluster(3, options);
+      const GenerationRequest request =
+          MakeRequest(std::vector<int32_t>(prompt_length, 5), 3);
+      std::vector<int32_t> ids;
+      const absl::Status status = cluster.Run(request, &ids).status;
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(ids, IdsAlone(request));
+      EXPECT_GT(cluster.dispatcher->stats().nodes[failing].work.parts_lost, 0);
+    }
+  }
+}
+
+TEST(ExpertDispatcherFailureTest, OthersStandInForABrokenStream) {
+  ExpectOthersStandIn(ReplyFate::kBreakStream, /*always=*/false, 2);
+  ExpectOthersStandIn(ReplyFate::kBreakStream, /*always=*/true, 2);
+  ExpectOthersStandIn(ReplyFate::kBreakStream, /*always=*/false, 300);
+}
+
+TEST(ExpertDispatcherFailureTest, OthersStandInForASilentNode) {
+  ExpectOthersStandIn(ReplyFate::kForget, /*always=*/true, 1);
+}
+
+TEST(ExpertDispatcherFailureTest, OthersStandInWhereANodeRefuses) {
+  ClusterOptions options;
+  options.nodes.resize(3);
+  options.nodes[1].on_reply = [](const auto&, v1::LayerReply* reply) {
+    reply->clear_sums();
+    reply->clear_token();
+    reply->set_status_code(5);  // NOT_FOUND
+    reply->set_status_message("expert 7 is gone");
+    return ReplyFate::kSend;
+  };
+  Cluster cluster(3, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 3);
+  std::vector<int32_t> ids;
+  EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+}
+
+TEST(ExpertDispatcherFailureTest, TheLastNodesRefusalIsPassedOn) {
+  ClusterOptions options;
+  options.nodes.resize(2);
+  for (FakeNodeOptions& node : options.nodes) {
+    node.on_reply = [](const auto&, v1::LayerReply* reply) {
+      reply->set_status_code(15);  // DATA_LOSS
+      reply->set_status_message("expert 7: shard 3 cannot be read");
+      return ReplyFate::kSend;
+    };
+  }
+  const absl::Status status =
+      Cluster(2, options).Run(MakeRequest({1}, 1)).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("layer 1: node node-"),
+                    HasSubstr("expert 7: shard 3 cannot be read")));
+}
+
+// A late answer of a node whose work others did is dropped, and the node is
+// used again.
+TEST(ExpertDispatcherFailureTest, AStalledNodeThatWakesUpIsUsedAgain) {
+  std::atomic<int64_t> answered = 0;
+  ClusterOptions options = OnLoopback();
+  options.nodes.resize(2);
+  options.nodes[1].on_reply = [&answered](const auto& request, auto*) {
+    if (request.step() == 1 && request.layer() == 2) {
+      absl::SleepFor(absl::Milliseconds(200));
+    }
+    ++answered;
+    return ReplyFate::kSend;
+  };
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->exchange.stall_after = absl::Milliseconds(20);
+  };
+  Cluster cluster(2, options);
+  const GenerationRequest request = MakeRequest({1}, 2000);
+  std::vector<int32_t> ids;
+  EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+  const NodeWork work = cluster.dispatcher->stats().nodes[1].work;
+  EXPECT_GT(work.parts_lost, 0);
+  EXPECT_GT(work.replies_dropped, 0);
+  EXPECT_GT(work.replies, 2);
 }
 
 TEST(ExpertDispatcherFailureTest, NodeThatDiedIsUsedAgainWhenItReturns) {
@@ -173,37 +303,71 @@ TEST(ExpertDispatcherFailureTest, NodeThatDiedIsUsedAgainWhenItReturns) {
   same.shape = cluster.spine.spec().expert_shape();
   same.port = cluster.nodes[1]->port();
   cluster.nodes[1]->Stop();
+  std::vector<int32_t> ids;
+  ASSERT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+  cluster.nodes[1] = std::make_unique<FakeExpertNode>(same);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (cluster.nodes[1]->counters().slices_computed() == 0 &&
+         absl::Now() < deadline) {
+    ASSERT_TRUE(cluster.Run(request).status.ok());
+  }
+  EXPECT_GT(cluster.nodes[1]->counters().slices_computed(), 0);
+}
+
+TEST(ExpertDispatcherFailureTest, ADeadClusterEndsTheRequestAndIsNamed) {
+  Cluster cluster(2, OnLoopback());
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  ASSERT_TRUE(cluster.Run(request).status.ok());
+  for (auto& node : cluster.nodes) node->Stop();
   const absl::Status status = cluster.Run(request).status;
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(Message(status),
-              AllOf(HasSubstr("layer 1 expert"), HasSubstr("node node-1")));
-  cluster.nodes[1] = std::make_unique<FakeExpertNode>(same);
-  // The library may wait for its reconnection backoff first.
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
-  RequestResult result;
-  do {
-    result = cluster.Run(request);
-  } while (!result.status.ok() && absl::Now() < deadline);
-  EXPECT_TRUE(result.status.ok()) << result.status;
+              AllOf(HasSubstr("layer 1 expert"), HasSubstr("no node is left"),
+                    HasSubstr("node node-")));
+}
+
+// The text waits for a node that comes back in time.
+TEST(ExpertDispatcherFailureTest, AGenerationWaitsForItsOnlyNodeToReturn) {
+  ClusterOptions options = OnLoopback();
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->exchange.owner_patience = absl::Seconds(60);
+  };
+  Cluster cluster(1, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 3);
+  ASSERT_TRUE(cluster.Run(request).status.ok());
+  FakeNodeOptions same;
+  same.shape = cluster.spine.spec().expert_shape();
+  same.port = cluster.nodes[0]->port();
+  cluster.nodes[0]->Stop();
+  std::thread returning([&] {
+    absl::SleepFor(absl::Milliseconds(300));
+    cluster.nodes[0] = std::make_unique<FakeExpertNode>(same);
+  });
+  std::vector<int32_t> ids;
+  const absl::Status status = cluster.Run(request, &ids).status;
+  returning.join();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ids, IdsAlone(request));
 }
 
 TEST(ExpertDispatcherFailureTest, SilentNodeRunsIntoTheLayersDeadline) {
   ClusterOptions options;
-  options.nodes.resize(2);
-  options.nodes[1].on_reply = [](const auto&, auto*) {
+  options.nodes.resize(1);
+  options.nodes[0].on_reply = [](const auto&, auto*) {
     return ReplyFate::kForget;
   };
   options.change = [](DispatcherOptions* dispatch) {
     dispatch->layer_timeout = absl::Milliseconds(50);
   };
-  Cluster cluster(2, options);
+  Cluster cluster(1, options);
   // One that the engine thread waits for, one of the exchange thread.
   for (const int length : {1, 300}) {
     const absl::Status status =
         cluster.Run(MakeRequest(std::vector<int32_t>(length, 5), 1)).status;
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
     EXPECT_THAT(Message(status), AllOf(HasSubstr("layer 1: no answer in time"),
-                                       HasSubstr("node-1")));
+                                       HasSubstr("node-0")));
   }
 }
 

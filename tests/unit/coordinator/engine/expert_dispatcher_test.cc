@@ -63,9 +63,7 @@ TEST(ExpertDispatcherTest, WorksOverLoopback) {
 TEST(ExpertDispatcherTest, PlacementDoesNotShowInTheIds) {
   for (const uint64_t seed : {1, 2, 3}) {
     ClusterOptions options;
-    options.change = [seed](DispatcherOptions* dispatch) {
-      dispatch->random_placement_seed = seed;
-    };
+    options.random_placement_seed = seed;
     Cluster cluster(3, options);
     ExpectSameIdsAndAllWorked(cluster);
   }

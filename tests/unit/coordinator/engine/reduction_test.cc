@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "kernels/kernel_registry.h"
 
 namespace deltafin {
@@ -20,10 +21,15 @@ constexpr int kLatent = 2;
 // one part with both tokens and half of the slices.
 class ReductionTest : public ::testing::Test {
  protected:
-  ReductionTest()
-      : plan_(2), reduction_(plan_, BestKernel().elementwise, kLatent) {
-    plan_.Build({5, 10, 3}, {2, 2, experts_, weights_, {}},
-                *NewProportionalCut(std::vector<double>{1, 1}, 2));
+  ReductionTest() : reduction_(plan_, BestKernel().elementwise, kLatent) {
+    const auto policy = NewProportionalCut(std::vector<double>{1, 1}, 2);
+    plan_.Build(
+        {5, 10, 3}, {2, 2, experts_, weights_, {}}, 2,
+        [&](int32_t expert, std::vector<NodeRun>* runs) {
+          policy->Cut({3, expert}, runs);
+        },
+        [](int32_t) { return 1.0; });
+    for (const int node : {0, 1}) plan_.part({node, 0}).sent = absl::Now();
     reduction_.Begin();
   }
 
@@ -36,6 +42,12 @@ class ReductionTest : public ::testing::Test {
     reply.add_token(1);
     reply.set_sums(sums.data(), sums.size() * sizeof(int64_t));
     reply.set_slices_computed(4);
+    return reply;
+  }
+
+  static v1::LayerReply PartOne() {
+    v1::LayerReply reply = Reply({1, 2, 3, 4});
+    reply.set_part(1);
     return reply;
   }
 
@@ -53,7 +65,8 @@ class ReductionTest : public ::testing::Test {
     const auto use = reduction_.Add(0, reply);
     EXPECT_EQ(use.status().code(), absl::StatusCode::kDataLoss) << why;
     EXPECT_THAT(std::string(use.status().message()), HasSubstr(why));
-    EXPECT_EQ(reduction_.num_open(0), 1);
+    EXPECT_EQ(plan_.num_open(0), 1);
+    EXPECT_FALSE(reduction_.node_refused());
   }
 
   const std::vector<int32_t> experts_ = {0, 1, 0, 1};
@@ -64,9 +77,9 @@ class ReductionTest : public ::testing::Test {
 
 TEST_F(ReductionTest, AddsTheRowsOfAllNodes) {
   EXPECT_EQ(*reduction_.Add(1, Reply({1, -2, 3, 4})), ReplyUse::kCounted);
-  EXPECT_FALSE(reduction_.complete());
+  EXPECT_FALSE(plan_.complete());
   EXPECT_EQ(*reduction_.Add(0, Reply({10, 20, 30, -40})), ReplyUse::kCounted);
-  EXPECT_TRUE(reduction_.complete());
+  EXPECT_TRUE(plan_.complete());
   EXPECT_TRUE(reduction_.status().ok());
   EXPECT_THAT(reduction_.totals(), ElementsAre(11, 18, 33, -36));
 }
@@ -84,7 +97,7 @@ TEST_F(ReductionTest, DropsLateAndDuplicateReplies) {
   late = Reply({7, 7, 7, 7});
   late.set_epoch(4);
   EXPECT_EQ(*reduction_.Add(1, late), ReplyUse::kDropped);
-  EXPECT_FALSE(reduction_.complete());
+  EXPECT_FALSE(plan_.complete());
   ASSERT_TRUE(reduction_.Add(1, Reply({0, 0, 0, 0})).ok());
   EXPECT_THAT(reduction_.totals(), ElementsAre(1, 1, 1, 1));
 }
@@ -141,7 +154,7 @@ TEST_F(ReductionTest, ReportsTheLowestErrorOverAllNodes) {
   constexpr uint32_t kOutOfRange = 11;
   ASSERT_TRUE(reduction_.Add(0, Error(kOutOfRange, 1, 0)).ok());
   ASSERT_TRUE(reduction_.Add(1, Error(kOutOfRange, 0, 1)).ok());
-  EXPECT_TRUE(reduction_.complete());
+  EXPECT_TRUE(plan_.complete());
   EXPECT_EQ(reduction_.status(), absl::OutOfRangeError("expert 0 token 1"));
   EXPECT_EQ(reduction_.error_node(), 1);
   reduction_.Begin();
@@ -151,6 +164,21 @@ TEST_F(ReductionTest, ReportsTheLowestErrorOverAllNodes) {
 TEST_F(ReductionTest, PassesANodesOwnErrorOn) {
   const auto use = reduction_.Add(0, Error(8, 0, 0));
   EXPECT_EQ(use.status(), absl::ResourceExhaustedError("expert 0 token 0"));
+  EXPECT_TRUE(reduction_.node_refused());
+  EXPECT_EQ(plan_.num_open(0), 1);
+}
+
+TEST_F(ReductionTest, DropsTheReplyOfAPartThatOthersDid) {
+  plan_.Replace({0, 0}, std::vector<std::vector<NodeRun>>(
+                            4, std::vector<NodeRun>{{1, {0, 1}}}));
+  EXPECT_THAT(std::string(reduction_.Add(1, PartOne()).status().message()),
+              HasSubstr("part 1, which was not sent"));
+  plan_.part({1, 1}).sent = absl::Now();
+  EXPECT_EQ(*reduction_.Add(1, PartOne()), ReplyUse::kCounted);
+  EXPECT_EQ(*reduction_.Add(0, Reply({9, 9, 9, 9})), ReplyUse::kDropped);
+  EXPECT_EQ(*reduction_.Add(1, Reply({1, 1, 1, 1})), ReplyUse::kCounted);
+  EXPECT_TRUE(plan_.complete());
+  EXPECT_THAT(reduction_.totals(), ElementsAre(2, 3, 4, 5));
 }
 
 TEST_F(ReductionTest, RefusesErrorsAboutWhatWasNotAsked) {

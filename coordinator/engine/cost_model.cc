@@ -1,0 +1,62 @@
+#include "coordinator/engine/cost_model.h"
+
+#include <algorithm>
+
+namespace deltafin {
+namespace {
+
+constexpr int kRowsThatTellLatency = 4;
+// Weight of the newest observation.
+constexpr double kNewest = 0.2;
+constexpr absl::Duration kFirstPause = absl::Seconds(30);
+constexpr absl::Duration kLastPause = absl::Minutes(10);
+
+void Average(double newest, bool first, double* average) {
+  *average = first ? newest : *average + kNewest * (newest - *average);
+}
+
+}  // namespace
+
+void CostModel::Observe(int slot, const PartTiming& timing, double units,
+                        int num_rows, absl::Time now) {
+  if (nodes_.size() <= static_cast<size_t>(slot)) nodes_.resize(slot + 1);
+  Node& node = nodes_[slot];
+  const double work = absl::ToDoubleSeconds(timing.read + timing.compute);
+  const double elapsed = absl::ToDoubleSeconds(timing.elapsed);
+  const double latency =
+      std::max(0.0, elapsed - work - absl::ToDoubleSeconds(timing.queue));
+  if (units > 0) Average(work / units, !node.known, &node.cost.per_unit);
+  if (num_rows <= kRowsThatTellLatency) {
+    Average(latency, !node.known, &node.cost.latency);
+  }
+  if (now - node.observed < kFirstPause) node.pause = kFirstPause;
+  node.observed = now;
+  node.known = true;
+}
+
+void CostModel::Forget(int slot) {
+  if (static_cast<size_t>(slot) < nodes_.size()) nodes_[slot] = Node();
+}
+
+bool CostModel::knows(int slot) const {
+  return static_cast<size_t>(slot) < nodes_.size() && nodes_[slot].known;
+}
+
+NodeCost CostModel::CostOf(int slot, absl::Time now) {
+  Node& node = nodes_[slot];
+  NodeCost cost = node.cost;
+  node.pause = std::max(node.pause, kFirstPause);
+  if (now - node.observed > node.pause) {
+    cost.latency = 0;
+    node.observed = now;
+    node.pause = std::min(2 * node.pause, kLastPause);
+  }
+  return cost;
+}
+
+absl::Duration CostModel::Expected(int slot, double units) const {
+  const NodeCost& cost = nodes_[slot].cost;
+  return absl::Seconds(cost.latency + units * cost.per_unit);
+}
+
+}  // namespace deltafin

@@ -1,0 +1,249 @@
+#include "coordinator/engine/layer_assignment.h"
+
+#include <algorithm>
+
+#include "common/base/check.h"
+
+namespace deltafin {
+namespace {
+
+// A further token of the same expert costs this much of the first one: its
+// bytes are read once (docs/performance.md).
+constexpr double kFurtherToken = 0.15;
+
+// Work leaves its home, where its bytes are likely in memory, only for a gain
+// of at least this part of the layer and this many seconds.
+constexpr double kWorthwhile = 0.1;
+constexpr double kWorthwhileSeconds = 0.5e-3;
+constexpr int kMostMoves = 32;
+
+}  // namespace
+
+void LayerAssignment::Plan(const Placement& placement, int layer,
+                           const RoutedTokens& routed,
+                           std::span<const NodeFitness> nodes) {
+  layer_ = layer;
+  busy_.clear();
+  Update(placement, nodes);
+  CountTokens(routed);
+  for (size_t i = 0; i < num_experts_; ++i) TakeHomes(&experts_[i]);
+  const bool all_known = std::all_of(
+      nodes.begin(), nodes.end(),
+      [](const NodeFitness& node) { return !node.fit || node.known; });
+  if (all_known && placement.options().cut != CutKind::kRandom) Improve();
+}
+
+void LayerAssignment::Update(const Placement& placement,
+                             std::span<const NodeFitness> nodes) {
+  placement_ = &placement;
+  nodes_ = nodes;
+  busy_.resize(nodes.size());
+}
+
+void LayerAssignment::CountTokens(const RoutedTokens& routed) {
+  std::fill(index_.begin(), index_.end(), -1);
+  num_experts_ = 0;
+  for (const int32_t expert : routed.experts) {
+    if (index_.size() <= static_cast<size_t>(expert)) {
+      index_.resize(expert + 1, -1);
+    }
+    if (index_[expert] < 0) {
+      index_[expert] = static_cast<int32_t>(num_experts_);
+      if (num_experts_ == experts_.size()) experts_.emplace_back();
+      experts_[num_experts_].expert = expert;
+      experts_[num_experts_++].num_tokens = 0;
+    }
+    ++experts_[index_[expert]].num_tokens;
+  }
+}
+
+// The placement's cut; runs whose home is not fit go to others.
+void LayerAssignment::TakeHomes(Expert* expert) {
+  placement_->Cut({layer_, expert->expert}, 0, &scratch_);
+  expert->runs.clear();
+  std::vector<NodeRun> others;
+  for (const NodeRun& home : scratch_) {
+    if (CanTake(home.node, expert->expert, home.slices)) {
+      busy_[home.node] +=
+          Seconds(home.node, UnitsOf(*expert) * home.slices.count);
+      expert->runs.push_back(home);
+      continue;
+    }
+    Reassign(expert->expert, home.slices, {}, &others);
+    if (others.empty()) others.push_back(home);
+    expert->runs.insert(expert->runs.end(), others.begin(), others.end());
+  }
+}
+
+std::span<const NodeRun> LayerAssignment::runs(int32_t expert) const {
+  return experts_[index_[expert]].runs;
+}
+
+double LayerAssignment::units(int32_t expert) const {
+  const Expert& of = experts_[index_[expert]];
+  return UnitsOf(of) / of.num_tokens;
+}
+
+// Of each slice, for all its tokens.
+double LayerAssignment::UnitsOf(const Expert& expert) const {
+  return 1 + kFurtherToken * (expert.num_tokens - 1);
+}
+
+double LayerAssignment::Seconds(int slot, double units) const {
+  // Nodes of unknown speed are taken for equal.
+  return nodes_[slot].known ? units * nodes_[slot].cost.per_unit : units * 1e-4;
+}
+
+double LayerAssignment::Total(int slot, double busy) const {
+  return busy > 0 ? busy + nodes_[slot].cost.latency : 0;
+}
+
+double LayerAssignment::makespan() const {
+  return nodes_.empty() ? 0 : Total(Busiest(), busy_[Busiest()]);
+}
+
+int LayerAssignment::Busiest() const {
+  int busiest = 0;
+  for (int slot = 1; slot < static_cast<int>(nodes_.size()); ++slot) {
+    if (Total(slot, busy_[slot]) > Total(busiest, busy_[busiest])) {
+      busiest = slot;
+    }
+  }
+  return busiest;
+}
+
+bool LayerAssignment::CanTake(int slot, int32_t expert, SliceRun run) const {
+  return nodes_[slot].fit && placement_->Holds(slot, {layer_, expert}, run);
+}
+
+int LayerAssignment::LeastLoaded(int32_t expert, SliceRun run, double units,
+                                 std::span<const int> excluded) const {
+  int best = -1;
+  double best_total = 0;
+  // Members that are not wanted only where no other can.
+  for (const bool wanted : {true, false}) {
+    for (int slot = 0; slot < static_cast<int>(nodes_.size()); ++slot) {
+      if (placement_->member(slot).is_wanted() != wanted ||
+          !CanTake(slot, expert, run) ||
+          std::find(excluded.begin(), excluded.end(), slot) != excluded.end()) {
+        continue;
+      }
+      const double total = Total(slot, busy_[slot] + Seconds(slot, units));
+      if (best < 0 || total < best_total) {
+        best = slot;
+        best_total = total;
+      }
+    }
+    if (best >= 0) break;
+  }
+  return best;
+}
+
+void LayerAssignment::Reassign(int32_t expert, SliceRun run,
+                               std::span<const int> excluded,
+                               std::vector<NodeRun>* runs) {
+  runs->clear();
+  const double units = UnitsOf(experts_[index_[expert]]);
+  for (int slice = run.first; slice < run.first + run.count; ++slice) {
+    const int slot = LeastLoaded(expert, {slice, 1}, units, excluded);
+    if (slot < 0) {
+      runs->clear();
+      return;
+    }
+    busy_[slot] += Seconds(slot, units);
+    if (!runs->empty() && runs->back().node == slot) {
+      ++runs->back().slices.count;
+    } else {
+      runs->push_back({slot, {slice, 1}});
+    }
+  }
+}
+
+void LayerAssignment::Improve() {
+  while (LeaveOut(Busiest())) {
+  }
+  for (int i = 0; i < kMostMoves && MoveFrom(Busiest()); ++i) {
+  }
+}
+
+// Gives all work of a node to others if the layer is done sooner without it:
+// its latency alone may be longer than their work.
+bool LayerAssignment::LeaveOut(int slot) {
+  const double before = Total(slot, busy_[slot]);
+  if (before < kWorthwhileSeconds) return false;
+  const std::vector<double> busy_before = busy_;
+  busy_[slot] = 0;
+  const int excluded[] = {slot};
+  std::vector<Move> moves;
+  for (size_t i = 0; i < num_experts_; ++i) {
+    Expert& expert = experts_[i];
+    for (size_t run = 0; run < expert.runs.size(); ++run) {
+      const NodeRun& from = expert.runs[run];
+      if (from.node != slot) continue;
+      const double units = UnitsOf(expert) * from.slices.count;
+      const int to = LeastLoaded(expert.expert, from.slices, units, excluded);
+      if (to < 0 || !placement_->member(to).is_wanted()) {
+        busy_ = busy_before;
+        return false;
+      }
+      busy_[to] += Seconds(to, units);
+      moves.push_back({&expert, run, 0, to, 0});
+    }
+  }
+  const double gain = before - makespan();
+  if (gain < kWorthwhile * before || gain < kWorthwhileSeconds) {
+    busy_ = busy_before;
+    return false;
+  }
+  for (const Move& move : moves) move.expert->runs[move.run].node = move.to;
+  return true;
+}
+
+// Moves one run, or its last slice, from a node to the one where it does most
+// good.
+bool LayerAssignment::MoveFrom(int slot) {
+  const double before = Total(slot, busy_[slot]);
+  Move best;
+  best.makespan = before - std::max(kWorthwhile * before, kWorthwhileSeconds);
+  for (size_t i = 0; i < num_experts_; ++i) {
+    Expert& expert = experts_[i];
+    for (size_t run = 0; run < expert.runs.size(); ++run) {
+      const NodeRun& from = expert.runs[run];
+      if (from.node != slot) continue;
+      for (const int count : {from.slices.count, 1}) {
+        const SliceRun moved = {from.slices.first + from.slices.count - count,
+                                count};
+        const double units = UnitsOf(expert) * count;
+        const int excluded[] = {slot};
+        const int to = LeastLoaded(expert.expert, moved, units, excluded);
+        if (to < 0 || !placement_->member(to).is_wanted()) continue;
+        const double makespan =
+            std::max(Total(slot, busy_[slot] - Seconds(slot, units)),
+                     Total(to, busy_[to] + Seconds(to, units)));
+        if (makespan < best.makespan)
+          best = {&expert, run, count, to, makespan};
+      }
+    }
+  }
+  if (best.expert == nullptr) return false;
+  Apply(best);
+  return true;
+}
+
+void LayerAssignment::Apply(const Move& move) {
+  std::vector<NodeRun>& runs = move.expert->runs;
+  NodeRun& from = runs[move.run];
+  const double units = UnitsOf(*move.expert) * move.count;
+  busy_[from.node] -= Seconds(from.node, units);
+  busy_[move.to] += Seconds(move.to, units);
+  if (move.count == from.slices.count) {
+    from.node = move.to;
+    return;
+  }
+  from.slices.count -= move.count;
+  const NodeRun moved = {move.to,
+                         {from.slices.first + from.slices.count, move.count}};
+  runs.insert(runs.begin() + static_cast<ptrdiff_t>(move.run) + 1, moved);
+}
+
+}  // namespace deltafin

@@ -1,0 +1,127 @@
+#include "coordinator/engine/node_links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace deltafin {
+
+NodeLinks::NodeLinks(const NodeLinksOptions& options,
+                     HandshakeIdentity identity, ClusterView& view)
+    : options_(options),
+      view_(view),
+      placement_(view.placement()),
+      clients_(std::move(identity)) {}
+
+void NodeLinks::Refresh(absl::Time now) {
+  placement_ = view_.placement();
+  if (links_.size() < static_cast<size_t>(num_slots())) {
+    links_.resize(num_slots());
+  }
+  for (int slot = 0; slot < num_slots(); ++slot) {
+    Adopt(slot);
+    Link& link = links_[slot];
+    if (now - link.stalled_since > options_.stalled_for_good) {
+      HangUp(slot, link.failure);
+    }
+    if (!placement_->member(slot).can_work() || !clients_.is_closed(slot) ||
+        now < link.next_attempt) {
+      continue;
+    }
+    clients_.Open(slot, now + options_.connect_timeout);
+  }
+}
+
+// Makes the clients know the member of this slot.
+void NodeLinks::Adopt(int slot) {
+  const Member& member = placement_->member(slot);
+  Link& link = links_[slot];
+  if (link.channel == member.channel) return;
+  clients_.RemoveNode(slot);
+  const int64_t num_opened = link.num_opened;
+  link = Link();
+  link.num_opened = num_opened;
+  link.channel = member.channel;
+  link.retry = options_.first_retry;
+  if (member.channel != nullptr) {
+    clients_.SetNode(slot, {member.name, member.channel});
+  }
+}
+
+absl::Status NodeLinks::ConnectAll() {
+  const absl::Time deadline = absl::Now() + options_.connect_timeout;
+  Refresh(absl::Now());
+  for (int slot = 0; slot < num_slots(); ++slot) {
+    if (!placement_->member(slot).can_work()) continue;
+    while (!connected(slot)) {
+      if (Next(deadline).kind == NodeEvent::Kind::kNone) {
+        return absl::DeadlineExceededError(
+            fmt::format("node {}: no stream within {}", name(slot),
+                        absl::FormatDuration(options_.connect_timeout)));
+      }
+      if (!failure(slot).ok()) return failure(slot);
+    }
+  }
+  return absl::OkStatus();
+}
+
+const std::string& NodeLinks::name(int slot) const {
+  return placement_->member(slot).name;
+}
+
+bool NodeLinks::connected(int slot) const {
+  return clients_.has_node(slot) && clients_.connected(slot);
+}
+
+bool NodeLinks::is_fit(int slot) const {
+  return connected(slot) &&
+         links_[slot].stalled_since == absl::InfiniteFuture();
+}
+
+const absl::Status& NodeLinks::failure(int slot) const {
+  return links_[slot].failure;
+}
+
+NodeEvent NodeLinks::Next(absl::Time deadline) {
+  const NodeEvent event = clients_.Next(deadline);
+  if (event.kind == NodeEvent::Kind::kOpened) {
+    Link& link = links_[event.node];
+    ++link.num_opened;
+    link.failure = absl::OkStatus();
+    link.retry = options_.first_retry;
+    link.stalled_since = absl::InfiniteFuture();
+    view_.StreamOpened(event.node, clients_.info(event.node));
+  } else if (event.kind == NodeEvent::Kind::kClosed) {
+    Fail(event.node, clients_.close_status(event.node));
+  }
+  return event;
+}
+
+void NodeLinks::HangUp(int slot, const absl::Status& why) {
+  clients_.Close(slot);
+  Fail(slot, why);
+}
+
+void NodeLinks::Fail(int slot, const absl::Status& why) {
+  Link& link = links_[slot];
+  link.failure = why;
+  link.stalled_since = absl::InfiniteFuture();
+  link.next_attempt = absl::Now() + link.retry;
+  link.retry = std::min(2 * link.retry, options_.last_retry);
+  view_.MemberFailed(slot, why);
+}
+
+void NodeLinks::MarkStalled(int slot, const absl::Status& why) {
+  Link& link = links_[slot];
+  if (link.stalled_since != absl::InfiniteFuture()) return;
+  link.stalled_since = absl::Now();
+  link.failure = why;
+  view_.MemberFailed(slot, why);
+}
+
+void NodeLinks::MarkAlive(int slot) {
+  links_[slot].stalled_since = absl::InfiniteFuture();
+}
+
+}  // namespace deltafin
