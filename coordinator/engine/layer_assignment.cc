@@ -30,7 +30,8 @@ void LayerAssignment::Plan(const Placement& placement, int layer,
   const bool all_known = std::all_of(
       nodes.begin(), nodes.end(),
       [](const NodeFitness& node) { return !node.fit || node.known; });
-  if (all_known && placement.options().cut != CutKind::kRandom) Improve();
+  if (nodes.empty() || placement.options().cut == CutKind::kRandom) return;
+  if (all_known) Improve();
 }
 
 void LayerAssignment::Update(const Placement& placement,

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 
@@ -55,12 +56,12 @@ absl::Status NodeLinks::ConnectAll() {
   for (int slot = 0; slot < num_slots(); ++slot) {
     if (!placement_->member(slot).can_work()) continue;
     while (!connected(slot)) {
+      if (!failure(slot).ok()) return failure(slot);
       if (Next(deadline).kind == NodeEvent::Kind::kNone) {
         return absl::DeadlineExceededError(
             fmt::format("node {}: no stream within {}", name(slot),
                         absl::FormatDuration(options_.connect_timeout)));
       }
-      if (!failure(slot).ok()) return failure(slot);
     }
   }
   return absl::OkStatus();
