@@ -19,6 +19,12 @@ void DispatchPlan::Build(const LayerId& id, const RoutedTokens& routed,
       }
     }
   }
+  for (NodeParts& node : nodes_) {
+    for (size_t part = 0; part < node.num_used; ++part) {
+      node.parts[part].request.set_num_parts(
+          static_cast<uint32_t>(node.num_used));
+    }
+  }
 }
 
 std::span<PlannedPart> DispatchPlan::parts(int node) {
