@@ -43,7 +43,9 @@ absl::Status StreamEnd(const grpc::Status& status) {
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(
-          fmt::format("connection lost: {}", status.error_message()));
+          fmt::format("connection lost: {}; see that node's log, and start it "
+                      "again or take it out of --nodes",
+                      status.error_message()));
     default:
       return FromGrpc(status);
   }
@@ -180,6 +182,12 @@ absl::Status ExpertClients::Handshake(Node* node, absl::Time deadline) {
   context.set_deadline(absl::ToChronoTime(deadline));
   v1::HandshakeReply reply;
   const grpc::Status status = node->stub->Handshake(&context, request, &reply);
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return absl::UnavailableError(
+        fmt::format("handshake: {}; is deltafin-node running there? Start it, "
+                    "or take it out of --nodes",
+                    status.error_message()));
+  }
   if (!status.ok()) return AddContext(FromGrpc(status), "handshake");
   RETURN_IF_ERROR(CheckNodeIdentity(request, reply));
   node->info = std::move(reply);

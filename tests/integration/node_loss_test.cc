@@ -47,9 +47,10 @@ TEST_F(NodeLossTest, KilledNodeEndsTheGenerationAndIsNamed) {
   const auto code = process->Wait(absl::Minutes(1));
   ASSERT_TRUE(code.ok()) << code.status();
   EXPECT_EQ(*code, 69);
-  EXPECT_THAT(process->err(),
-              AllOf(HasSubstr(cluster_->address(1)),
-                    ContainsRegex("layer [0-9]+"), ContainsRegex("expert")));
+  EXPECT_THAT(
+      process->err(),
+      AllOf(HasSubstr(cluster_->address(1)), ContainsRegex("layer [0-9]+"),
+            ContainsRegex("expert"), HasSubstr("start it again")));
 }
 
 TEST_F(NodeLossTest, StalledNodeEndsTheGenerationAtItsDeadline) {
@@ -80,7 +81,8 @@ TEST_F(NodeLossTest, ANodeThatIsNotThereIsRefusedBeforeLoading) {
       {"run", "--prompt", "It was", "--nodes", cluster_->addresses()},
       absl::Minutes(1));
   EXPECT_EQ(result.exit_code, 69);
-  EXPECT_THAT(result.err, HasSubstr(cluster_->address(0)));
+  EXPECT_THAT(result.err, AllOf(HasSubstr(cluster_->address(0)),
+                                HasSubstr("is deltafin-node running there?")));
   EXPECT_EQ(result.out, "");
 }
 
