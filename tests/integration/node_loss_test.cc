@@ -111,7 +111,8 @@ TEST_F(NodeLossTest, ANodeThatIsNotThereIsRefusedBeforeLoading) {
       {"run", "--prompt", "It was", "--nodes", cluster_->addresses()},
       absl::Minutes(1));
   EXPECT_EQ(result.exit_code, 69);
-  EXPECT_THAT(result.err, HasSubstr(cluster_->address(0)));
+  EXPECT_THAT(result.err, AllOf(HasSubstr(cluster_->address(0)),
+                                HasSubstr("is deltafin-node running there?")));
   EXPECT_EQ(result.out, "");
 }
 
