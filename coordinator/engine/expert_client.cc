@@ -290,7 +290,7 @@ NodeEvent ExpertClients::CompleteHandshake(Node* node) {
     status = absl::UnavailableError(
         fmt::format("{}; is deltafin-node running there? Start it, or take it "
                     "out of --nodes",
-                    status.message()));
+                    std::string(status.message())));
   }
   if (status.ok()) status = CheckNodeIdentity(node->hello, node->info);
   if (node->closing) status.Update(absl::CancelledError("closed"));
