@@ -378,5 +378,6 @@ void RunAll(const Options& options) {
 
 int main(int argc, char** argv) {
   deltafin::InitLogging("cluster_scaling");
+  CHECK_OK(deltafin::SetLogLevel("warn"));
   deltafin::bench::RunAll(deltafin::bench::ParseOptions(argc, argv));
 }
