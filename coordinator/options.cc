@@ -1,8 +1,10 @@
 #include "coordinator/options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/memory_budget.h"
@@ -34,16 +36,31 @@ class FieldErrors {
   std::vector<std::string> errors_;
 };
 
+bool IsAllOf(std::string_view text, std::string_view also) {
+  return !text.empty() && std::ranges::all_of(text, [also](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           also.find(c) != std::string_view::npos;
+  });
+}
+
+// A name, an IPv4 address, or an IPv6 one in brackets.
+bool IsHost(std::string_view host) {
+  if (host.starts_with('[') && host.ends_with(']')) {
+    return IsAllOf(host.substr(1, host.size() - 2), ":.%");
+  }
+  return IsAllOf(host, ".-_");
+}
+
 // "host:port" with a port in [1, 65535].
 bool IsAddress(std::string_view address) {
   const size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return false;
+  if (colon == std::string_view::npos) return false;
   const std::string_view port = address.substr(colon + 1);
   uint32_t number = 0;
   const auto [end, error] =
       std::from_chars(port.data(), port.data() + port.size(), number);
-  return error == std::errc() && end == port.data() + port.size() &&
-         number >= 1 && number <= 65535;
+  return IsHost(address.substr(0, colon)) && error == std::errc() &&
+         end == port.data() + port.size() && number >= 1 && number <= 65535;
 }
 
 void ReadNodes(const v1::CoordinatorConfig& config, CoordinatorOptions& options,

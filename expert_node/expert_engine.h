@@ -1,12 +1,14 @@
 // expert_node/expert_engine.h
 //
-// Computes the routed experts of one layer request: experts' slices from the
-// store, kernel over threads, exact sums (docs/numerics.md section 8). How the
-// work is cut shows in no bit of the result. Thread-safe.
+// Computes the routed experts of one layer request, or of several parts of a
+// layer together: experts' slices from the store, kernel over threads, exact
+// sums (docs/numerics.md section 8). How the work is cut shows in no bit of the
+// result. Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,7 @@ namespace deltafin {
 
 struct LayerResult {
   // OUT_OF_RANGE: inf, NaN or overflow; the lowest (expert, token) of this
-  // request is in the two fields below and in the message. CANCELLED. Others:
+  // part is in the two fields below and in the message. CANCELLED. Others:
   // the store's, naming layer, expert and file. On any error there are no sums.
   absl::Status status;
   int error_expert = 0;
@@ -32,9 +34,11 @@ struct LayerResult {
   std::vector<int> tokens;  // tokens that had work, ascending: the rows
   std::string sums;         // i64 [rows, L], scale 2^40
 
+  // Of parts that ran together, each has the share of its slices.
   absl::Duration read;          // time the threads waited for bytes, on average
   absl::Duration compute;       // the rest
   int64_t slices_computed = 0;  // (token, expert, slice) triples
+  // Of parts that ran together, the first has all of them.
   uint64_t bytes_read = 0;
   int cache_hits = 0;  // slices
   int cache_misses = 0;
@@ -47,16 +51,30 @@ class ExpertEngine {
   ExpertEngine(const KernelTarget& kernel, const SituParams& situ,
                TieredStore& store, int num_threads);
 
-  // Runs one request. One computes at a time, with all threads; other callers
-  // wait for their turn. Blocks on disk where slices are not in RAM. Looks at
-  // `cancelled` before each slice.
-  LayerResult Run(const LayerWork& work, const std::atomic<bool>& cancelled);
+  // Runs parts of one layer together, so that a slice that several of them want
+  // is read once; returns a result for each, in their order, as if each had run
+  // alone. One caller computes at a time, with all threads; others wait for
+  // their turn. Blocks on disk where slices are not in RAM. Looks at
+  // `cancelled` before each slice. REQUIRES: at least one part.
+  std::vector<LayerResult> Run(std::span<const LayerWork* const> parts,
+                               const std::atomic<bool>& cancelled);
 
   const KernelTarget& kernel() const { return kernel_; }
   int num_threads() const { return num_threads_; }
 
  private:
-  void Compute(LayerRun& run, SliceLease& lease, LayerResult& result)
+  using Parts = std::span<const LayerWork* const>;
+
+  std::vector<LayerResult> RunTogether(Parts parts,
+                                       const std::atomic<bool>& cancelled)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  std::vector<LayerResult> RunApart(Parts parts,
+                                    const std::atomic<bool>& cancelled)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  absl::Status Compute(LayerRun& run, LayerResult& cost)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  void TakeSums(const MergedWork& work, LayerRun& run,
+                std::vector<LayerResult>& results)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
   const KernelTarget& kernel_;

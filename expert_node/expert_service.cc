@@ -107,8 +107,8 @@ grpc::Status ExpertService::ServeStream(grpc::ServerContext* context,
   const auto send = [stream](const v1::LayerReply& reply) {
     return stream->Write(reply);
   };
-  LayerStream(context_, receive, send).Serve();
-  return status;
+  const absl::Status served = LayerStream(context_, receive, send).Serve();
+  return status.ok() ? ToGrpc(served) : status;
 }
 
 void ExpertService::EndStreams(absl::Duration drain) {

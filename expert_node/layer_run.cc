@@ -29,7 +29,7 @@ const char* Reason(KernelStatus kind) {
 
 }  // namespace
 
-// Fields of the packed place, most significant first; a request has at most
+// Fields of the packed place, most significant first; a run has at most
 // 65,535 tokens and an expert at most 256 slices (docs/numerics.md section 8).
 void LowestError::Report(const Place& place) {
   const uint64_t packed = static_cast<uint64_t>(place.expert) << 40 |
@@ -53,7 +53,7 @@ bool LowestError::IsBelow(int expert) const {
   return lowest_.load() >> 40 < static_cast<uint64_t>(expert);
 }
 
-LayerRun::LayerRun(const LayerWork& work, const std::atomic<bool>& cancelled,
+LayerRun::LayerRun(const MergedWork& work, const std::atomic<bool>& cancelled,
                    const Machine& machine, LayerWorkspace& workspace)
     : work_(work),
       cancelled_(cancelled),
@@ -104,10 +104,9 @@ absl::Status LayerRun::Allocate() {
 void LayerRun::Prepare(int task) {
   Pass& pass = passes_[task];
   const TokenList& list = plan_.token_lists[pass.token_list];
-  const size_t width = machine_.shape.latent_size;
   std::array<const float*, kMaxPassTokens> rows;
   for (int i = 0; i < pass.num_tokens; ++i) {
-    rows[i] = work_.latent.data() + width * list.tokens[pass.first + i];
+    rows[i] = work_.latent_row(list.tokens[pass.first + i]);
   }
   int bad_token = 0;
   const KernelStatus status = machine_.kernel.prepare(
@@ -141,13 +140,17 @@ absl::StatusOr<const uint8_t*> LayerRun::WaitForSlice(SliceLease& lease,
   return slice;
 }
 
+bool LayerRun::StopIfCancelled() {
+  if (!cancelled_.load(std::memory_order_relaxed)) return false;
+  Stop(absl::CancelledError("cancelled by the coordinator"));
+  return true;
+}
+
 // A unit that cannot change the outcome still waits for its slice and gives it
 // back, so that the slices behind it find room.
 void LayerRun::RunUnit(SliceLease& lease, int unit_index, int worker) {
   if (stop_.load(std::memory_order_relaxed)) return;
-  if (cancelled_.load(std::memory_order_relaxed)) {
-    return Stop(absl::CancelledError("cancelled by the coordinator"));
-  }
+  if (StopIfCancelled()) return;
   const absl::StatusOr<const uint8_t*> slice = WaitForSlice(lease, unit_index);
   if (!slice.ok()) return Stop(slice.status());
   const WorkUnit& unit = plan_.units[unit_index];
@@ -228,7 +231,7 @@ absl::Status LayerRun::status() const {
   if (!error_.any()) return absl::OkStatus();
   const LowestError::Place place = error_.place();
   return absl::OutOfRangeError(
-      fmt::format("layer {} expert {} slice {} token {}: {}", work_.layer,
+      fmt::format("layer {} expert {} slice {} token {}: {}", work_.layer(),
                   place.expert, place.slice, place.token, Reason(place.kind)));
 }
 

@@ -1,7 +1,8 @@
 // expert_node/layer_run.h
 //
-// One layer request on its way through the engine's threads. Private to
-// expert_engine.cc. Not thread-safe but for RunUnit.
+// One run, of a layer request or of several parts of a layer, on its way
+// through the engine's threads. Private to expert_engine.cc. Not thread-safe
+// but for RunUnit.
 #pragma once
 
 #include <atomic>
@@ -15,21 +16,21 @@
 #include "absl/time/time.h"
 #include "common/base/aligned_buffer.h"
 #include "common/base/mutex.h"
-#include "expert_node/layer_work.h"
+#include "expert_node/merged_work.h"
 #include "expert_node/storage/tiered_store.h"
 #include "expert_node/work_plan.h"
 #include "kernels/expert_kernel.h"
 
 namespace deltafin {
 
-// Memory that requests use one after the other; grows to the largest one.
+// Memory that runs use one after the other; grows to the largest one.
 struct LayerWorkspace {
   AlignedBuffer prepared;  // activations, pass by pass of each token list
   AlignedBuffer scratch;   // [threads, scratch bytes of a full pass]
   AlignedBuffer sums;      // [threads, rows, L] i64
 };
 
-// Lowest numeric error of a request. Lock-free, so that threads report without
+// Lowest numeric error of a run. Lock-free, so that threads report without
 // meeting.
 class LowestError {
  public:
@@ -62,13 +63,16 @@ class LayerRun {
   };
 
   // All must outlive the run. `cancelled` is looked at before each unit.
-  LayerRun(const LayerWork& work, const std::atomic<bool>& cancelled,
+  LayerRun(const MergedWork& work, const std::atomic<bool>& cancelled,
            const Machine& machine, LayerWorkspace& workspace);
 
   const WorkPlan& plan() const { return plan_; }
 
   // Sizes the workspace. Errors: RESOURCE_EXHAUSTED.
   absl::Status Allocate();
+
+  // True if the run was cancelled; it has failed then.
+  bool StopIfCancelled();
 
   int num_prepare_tasks() const { return static_cast<int>(passes_.size()); }
   // Quantises the tokens of one pass.
@@ -108,7 +112,7 @@ class LayerRun {
   int64_t* SumsRow(int worker, int row);
   void Stop(const absl::Status& status);
 
-  const LayerWork& work_;
+  const MergedWork& work_;
   const std::atomic<bool>& cancelled_;
   const Machine machine_;
   LayerWorkspace& workspace_;

@@ -51,13 +51,14 @@ LayerStream::LayerStream(const LayerStreamContext& context, Receive receive,
       send_(std::move(send)),
       queue_(context.queue_limits) {}
 
-void LayerStream::Serve() {
+absl::Status LayerStream::Serve() {
   std::thread second([this] {
     SetThreadName("expert-stream");
     TakeTurns();
   });
   TakeTurns();
   second.join();
+  return end_;
 }
 
 void LayerStream::TakeTurns() {
@@ -68,7 +69,7 @@ void LayerStream::TakeTurns() {
         ReadToNextRequest();
         break;
       case RequestQueue::Task::kRun:
-        RunAndReply(*turn.request);
+        RunAndReply(turn.requests);
         break;
       case RequestQueue::Task::kEnd:
         return;
@@ -77,19 +78,32 @@ void LayerStream::TakeTurns() {
 }
 
 void LayerStream::ReadToNextRequest() {
-  Received received;
-  while ((received = receive_(&message_)) == Received::kMessage) {
-    if (message_.has_layer()) {
-      return queue_.FinishRead(Admit(message_.layer()));
-    }
-    if (message_.has_cancel()) {
-      queue_.CancelStep(message_.cancel().epoch(), message_.cancel().step());
-    }
-    // An empty message means nothing; newer coordinators may send other kinds.
+  std::shared_ptr<QueuedRequest> request;
+  const Received received = ReadRequest(&request);
+  if (received != Received::kMessage) {
+    CloseQueue(received == Received::kEnd ? RequestQueue::CloseMode::kFinish
+                                          : RequestQueue::CloseMode::kDrop);
   }
-  CloseQueue(received == Received::kEnd ? RequestQueue::CloseMode::kFinish
-                                        : RequestQueue::CloseMode::kDrop);
-  queue_.FinishRead(nullptr);
+  queue_.FinishRead(std::move(request));
+}
+
+// Reads up to the next layer request.
+LayerStream::Received LayerStream::ReadRequest(
+    std::shared_ptr<QueuedRequest>* request) {
+  while (true) {
+    const Received received = receive_(&message_);
+    if (received != Received::kMessage) return received;
+    if (message_.has_layer()) {
+      *request = Admit(message_.layer());
+      return Received::kMessage;
+    }
+    if (!message_.has_cancel()) {
+      end_ = absl::InvalidArgumentError(
+          "request: missing, want layer or cancel; the stream ends");
+      return Received::kBroken;
+    }
+    queue_.CancelStep(message_.cancel().epoch(), message_.cancel().step());
+  }
 }
 
 std::shared_ptr<QueuedRequest> LayerStream::Admit(
@@ -114,16 +128,48 @@ std::shared_ptr<QueuedRequest> LayerStream::Admit(
   return queued;
 }
 
-void LayerStream::RunAndReply(QueuedRequest& request) {
-  const v1::LayerReply reply = Answer(request);
-  if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
-  const bool sent = send_(reply);
-  request.pass.reset();
-  if (!sent) CloseQueue(RequestQueue::CloseMode::kDrop);
+void LayerStream::RunAndReply(const RequestQueue::Requests& requests) {
+  std::vector<LayerResult> results = Run(requests);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const v1::LayerReply reply = Reply(*requests[i], std::move(results[i]));
+    if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
+    const bool sent = send_(reply);
+    requests[i]->pass.reset();
+    if (sent) continue;
+    CloseQueue(RequestQueue::CloseMode::kDrop);
+    break;
+  }
   queue_.FinishRun();
 }
 
-v1::LayerReply LayerStream::Answer(const QueuedRequest& request) {
+// A result for each request; refused ones do not run.
+std::vector<LayerResult> LayerStream::Run(
+    const RequestQueue::Requests& requests) {
+  std::vector<LayerResult> results(requests.size());
+  std::vector<const LayerWork*> parts;
+  std::vector<size_t> index_of_part;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    results[i].status = requests[i]->refusal;
+    if (!results[i].status.ok()) continue;
+    if (requests[i]->cancelled) {
+      results[i].status = absl::CancelledError("cancelled by the coordinator");
+      continue;
+    }
+    parts.push_back(&requests[i]->work);
+    index_of_part.push_back(i);
+  }
+  if (parts.empty()) return results;
+  // Parts of one step are cancelled together: the flag of one is that of all.
+  std::vector<LayerResult> ran =
+      context_.engine.Run(parts, requests[index_of_part[0]]->cancelled);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    results[index_of_part[p]] = std::move(ran[p]);
+  }
+  return results;
+}
+
+v1::LayerReply LayerStream::Reply(const QueuedRequest& request,
+                                  LayerResult result) {
   v1::LayerReply reply;
   SetName(request.work, reply);
   if (!request.refusal.ok()) {
@@ -133,7 +179,6 @@ v1::LayerReply LayerStream::Answer(const QueuedRequest& request) {
     return reply;
   }
   ++context_.counters.layer_requests;
-  LayerResult result = context_.engine.Run(request.work, request.cancelled);
   if (absl::IsCancelled(result.status)) {
     ++context_.counters.cancelled;
   } else if (!result.status.ok()) {

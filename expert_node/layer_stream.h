@@ -1,7 +1,7 @@
 // expert_node/layer_stream.h
 //
 // One coordinator's stream without its transport: requests in, replies out. Two
-// threads share it: while one runs a request and sends its reply, the other
+// threads share it: while one runs requests and sends their replies, the other
 // reads, so that a cancellation is seen at once and a coordinator that reads
 // slowly holds up nobody else.
 #pragma once
@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/model_spec.h"
 #include "expert_node/expert_engine.h"
@@ -61,15 +63,18 @@ class LayerStream {
   // Serves with the calling thread and one more until the stream has ended and
   // every layer request has had its one reply, a bad or cancelled one too; when
   // it breaks, what waits is forgotten and what runs stops at its next slice.
-  // Call once.
-  void Serve();
+  // Call once. Errors: INVALID_ARGUMENT after a message without a request,
+  // which ends the stream as if it had broken.
+  absl::Status Serve();
 
  private:
   void TakeTurns();
   void ReadToNextRequest();
-  void RunAndReply(QueuedRequest& request);
+  Received ReadRequest(std::shared_ptr<QueuedRequest>* request);
+  void RunAndReply(const RequestQueue::Requests& requests);
   std::shared_ptr<QueuedRequest> Admit(const v1::LayerRequest& request);
-  v1::LayerReply Answer(const QueuedRequest& request);
+  std::vector<LayerResult> Run(const RequestQueue::Requests& requests);
+  v1::LayerReply Reply(const QueuedRequest& request, LayerResult result);
   void CloseQueue(RequestQueue::CloseMode mode);
 
   const LayerStreamContext& context_;
@@ -77,6 +82,7 @@ class LayerStream {
   const Send send_;
   RequestQueue queue_;
   v1::NodeRequest message_;  // of the thread that reads
+  absl::Status end_;         // of the thread that reads
 };
 
 }  // namespace deltafin

@@ -29,6 +29,10 @@ absl::Status CheckHeader(const v1::LayerRequest& request, const ModelSpec& spec,
                    layer, spec.first_k_dense_replace,
                    spec.num_hidden_layers - 1);
   }
+  if (request.num_parts() != 0 && request.part() >= request.num_parts()) {
+    return Invalid("part: {}, num_parts says {}", request.part(),
+                   request.num_parts());
+  }
   if (request.num_tokens() < 1 ||
       request.num_tokens() > static_cast<uint32_t>(max_tokens)) {
     return Invalid("num_tokens: {}, 1 to {} are accepted", request.num_tokens(),
@@ -141,6 +145,7 @@ absl::StatusOr<LayerWork> CheckLayerRequest(const v1::LayerRequest& request,
   work.step = request.step();
   work.layer = request.layer();
   work.part = request.part();
+  work.num_parts = request.num_parts();
   work.num_tokens = request.num_tokens();
   work.assignment_end.assign(request.assignment_end().begin(),
                              request.assignment_end().end());

@@ -29,6 +29,7 @@ struct LayerWork {
   uint64_t step = 0;
   int layer = 0;
   int part = 0;
+  uint32_t num_parts = 0;  // parts of the layer that this node gets; 0 untold
 
   int num_tokens = 0;                   // T
   std::vector<float> latent;            // [T, L]
@@ -43,10 +44,10 @@ struct LayerWork {
 
 // Checks every field of a request and converts it. `max_tokens`: the most
 // tokens a request may have. Errors: INVALID_ARGUMENT naming the field, its
-// value and what is allowed: layer without routed experts; token count, latent
-// bytes, list lengths or ends that disagree; expert or slices out of range;
-// more experts for a token than the model chooses; a slice twice for one token;
-// a weight that is not finite.
+// value and what is allowed: layer without routed experts; part beyond the
+// number of parts; token count, latent bytes, list lengths or ends that
+// disagree; expert or slices out of range; more experts for a token than the
+// model chooses; a slice twice for one token; a weight that is not finite.
 absl::StatusOr<LayerWork> CheckLayerRequest(const v1::LayerRequest& request,
                                             const ModelSpec& spec,
                                             int max_tokens);

@@ -4,10 +4,11 @@
 #include <string>
 
 #include "common/base/log.h"
-#include "expert_node/exit_code.h"
+#include "common/net/exit_code.h"
+#include "common/net/listen_address.h"
+#include "common/net/termination_signal.h"
 #include "expert_node/expert_node.h"
 #include "expert_node/node_flags.h"
-#include "expert_node/termination_signal.h"
 
 namespace deltafin {
 namespace {
@@ -19,10 +20,19 @@ constexpr absl::Duration kDrain = absl::Seconds(30);
 int Fail(const absl::Status& status) {
   const std::string message(status.message());
   std::fprintf(stderr, "deltafin-node: %s\n", message.c_str());
-  return NodeExitCodeOf(status);
+  return ExitCodeOf(status);
 }
 
-int Serve(const ExpertNodeOptions& options, TerminationSignal& signal) {
+// A port in use is refused before the model's files are hashed.
+absl::Status CheckPort(const std::string& listen) {
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
+  return address.ok() ? RequireFreePort(*address) : address.status();
+}
+
+int Serve(const ExpertNodeOptions& options, TerminationSignal& signals) {
+  if (absl::Status status = CheckPort(options.listen); !status.ok()) {
+    return Fail(status);
+  }
   const auto node = ExpertNode::Create(options);
   if (!node.ok()) return Fail(node.status());
   if (absl::Status status = (*node)->Start(); !status.ok()) return Fail(status);
@@ -32,9 +42,9 @@ int Serve(const ExpertNodeOptions& options, TerminationSignal& signal) {
                identity.ram_bytes());
   std::printf("listening on %s\n", (*node)->address().c_str());
   std::fflush(stdout);
-  spdlog::info("signal {}: draining", signal.Wait());
+  spdlog::info("signal {}: draining", signals.Wait());
   (*node)->Shutdown(kDrain);
-  return kNodeOk;
+  return kExitOk;
 }
 
 }  // namespace
@@ -42,13 +52,13 @@ int Serve(const ExpertNodeOptions& options, TerminationSignal& signal) {
 
 int main(int argc, char** argv) {
   using namespace deltafin;
-  TerminationSignal signal;  // before any thread starts
+  TerminationSignal signals("deltafin-node");
   InitLogging("deltafin-node");
   const NodeCommand command = ParseNodeCommand(argc, argv);
   if (command.ends_at_once) return command.exit_code;
   if (absl::Status status = SetLogLevel(command.log_level); !status.ok()) {
     Fail(status);
-    return kNodeUsage;
+    return kExitUsage;
   }
-  return Serve(command.options, signal);
+  return Serve(command.options, signals);
 }

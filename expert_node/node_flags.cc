@@ -10,7 +10,7 @@
 
 #include "common/base/mutex.h"
 #include "common/net/config_file.h"
-#include "expert_node/exit_code.h"
+#include "common/net/exit_code.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -28,14 +28,16 @@ coordinator:
   deltafin run --model /models/Kimi-K3 --nodes 127.0.0.1:7400 --prompt "Hello"
 
 When it is ready it prints one line, "listening on HOST:PORT"; port 0 takes a
-free one. It stays on the loopback interface. SIGTERM or Ctrl-C finishes what
-runs, then ends. Any number of nodes, threads and kernels give the same bits.
+free one. It stays on the loopback interface. SIGTERM, SIGHUP or Ctrl-C finishes
+what runs, then ends; a second one ends at once. Any number
+of nodes, threads and kernels give the same bits.
 
 Configuration file, in protobuf text format, each field a flag's name:
   model: "/models/Kimi-K3"  listen: "127.0.0.1:7400"  ram: "64G"  threads: 8
 
 Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, configuration),
-69 unavailable (port in use, not enough memory).)";
+69 unavailable (port in use, not enough memory), 128 + N ended by signal N
+before it was ready.)";
 
 struct Flags {
   std::string config;
@@ -77,6 +79,20 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "--test-reply-delay-us", flags.test_reply_delay,
          "For tests: hold replies back up to MAX us at random, MAX:SEED")
       ->group("");  // not in --help
+}
+
+void RefuseEmptyValues(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](const std::string& value) {
+        return value.empty() ? std::string(
+                                   "the value is empty; give one, or "
+                                   "leave the flag out")
+                             : std::string();
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0) option->check(not_empty);
+  }
 }
 
 std::string DefaultCacheDir() {
@@ -125,11 +141,11 @@ NodeCommand CommandFrom(const Flags& flags) {
   v1::NodeConfig config;
   if (!flags.config.empty()) {
     const absl::Status status = ReadConfigFile(flags.config, &config);
-    if (!status.ok()) return Refuse(kNodeBadInput, status);
+    if (!status.ok()) return Refuse(kExitBadInput, status);
   }
   Override(flags, config);
   absl::StatusOr<ExpertNodeOptions> options = OptionsFromConfig(config);
-  if (!options.ok()) return Refuse(kNodeUsage, options.status());
+  if (!options.ok()) return Refuse(kExitUsage, options.status());
   NodeCommand command;
   command.options = *std::move(options);
   command.log_level = config.log_level();
@@ -138,7 +154,7 @@ NodeCommand CommandFrom(const Flags& flags) {
   }
   if (!flags.test_reply_delay.empty()) {
     auto delay = ParseReplyDelay(flags.test_reply_delay);
-    if (!delay.ok()) return Refuse(kNodeUsage, delay.status());
+    if (!delay.ok()) return Refuse(kExitUsage, delay.status());
     command.options.reply_delay = *std::move(delay);
   }
   return command;
@@ -151,12 +167,17 @@ NodeCommand ParseNodeCommand(int argc, char** argv) {
   app.footer(kFooter);
   Flags flags;
   AddFlags(app, flags);
+  RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      return Refuse(kExitUsage, absl::InvalidArgumentError(fmt::format(
+                                    "{}; --help tells more", error.what())));
+    }
     NodeCommand command;
     command.ends_at_once = true;
-    command.exit_code = app.exit(error) == 0 ? kNodeOk : kNodeUsage;
+    command.exit_code = app.exit(error);  // prints help or version
     return command;
   }
   return CommandFrom(flags);

@@ -43,10 +43,10 @@ struct ExpertNodeOptions {
   // The instruction set to use; it changes no bit. nullptr: the fastest here.
   const KernelTarget* kernel = nullptr;
 
-  // Most tokens in one request. Coordinators send at most 128; sums take 8
-  // bytes x latent width x tokens in each thread.
+  // Most tokens in one request. Coordinators send at most 128.
   int max_request_tokens = 256;
-  // What one stream may have waiting before the node stops reading it.
+  // What one stream may have waiting before the node stops reading it, and what
+  // of it runs together.
   RequestQueueLimits queue_limits;
   // Tests: how long to hold each reply back. Thread-safe, may be empty.
   std::function<absl::Duration()> reply_delay;

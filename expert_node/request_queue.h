@@ -2,8 +2,8 @@
 //
 // The requests of one coordinator stream, and what its two threads do next: one
 // reads while the other runs. A thread that has read a request runs it itself
-// when nothing else runs, so that a lone request changes threads nowhere.
-// Thread-safe.
+// when nothing else runs, so that a lone request changes threads nowhere. Parts
+// of one layer that wait run together. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -34,25 +35,40 @@ struct QueuedRequest {
 struct RequestQueueLimits {
   size_t max_requests = 256;
   size_t max_bytes = size_t{256} << 20;  // of latents
+  // Most tokens that run together, unless one request has more. Sums take 8
+  // bytes x latent width x tokens in each thread, activations some 4 bytes x
+  // latent width x top-k x tokens once: for K3 and 1,024 tokens 29 MB a thread
+  // and 0.2 GB.
+  int max_run_tokens = 1024;
+  // How long a run waits for parts of its layer that were announced, counted
+  // from the last arrival. They are on the wire already; this is for a
+  // coordinator that has stopped sending.
+  absl::Duration part_wait = absl::Milliseconds(100);
 };
 
 class RequestQueue {
  public:
   enum class Task : uint8_t {
     kRead,  // read the stream up to the next request, then FinishRead
-    kRun,   // run `request` and send its reply, then FinishRun
+    kRun,   // run `requests` and send their replies, then FinishRun
     kEnd,   // nothing is left and nothing will come
   };
+  using Requests = std::vector<std::shared_ptr<QueuedRequest>>;
   struct Turn {
     Task task = Task::kEnd;
-    std::shared_ptr<QueuedRequest> request;  // of kRun
+    Requests requests;  // of kRun: parts of one layer, in order of arrival
   };
 
   explicit RequestQueue(const RequestQueueLimits& limits) : limits_(limits) {}
 
-  // What the calling thread is to do: run the oldest request unless one runs,
-  // else read unless somebody reads or the queue is at a limit (which holds the
+  // What the calling thread is to do: run the oldest request, with the parts of
+  // its layer that wait, unless something runs or more parts are to come; else
+  // read unless somebody reads or the queue is at a limit (which holds the
   // coordinator back). Blocks until there is something to do.
+  //
+  // More parts are to come when a request tells of more than have arrived,
+  // there is room for them in the run, nothing else waits, the step is not
+  // cancelled and the stream is open; for part_wait at most.
   Turn Take();
   // The reader's result, nullptr at the end of the stream, which is to be told
   // with Close first. Drops the request once closed.
@@ -73,6 +89,27 @@ class RequestQueue {
   size_t depth() const;
 
  private:
+  // What runs next.
+  struct Run {
+    std::vector<size_t> members;  // indices into waiting_, ascending
+    bool may_grow = false;        // more parts are to come
+  };
+  // The layer whose parts ran last, and how many of them did.
+  struct Progress {
+    uint64_t epoch = 0;
+    uint64_t step = 0;
+    int layer = -1;
+    size_t num_run = 0;
+  };
+
+  // REQUIRES: something waits.
+  Run NextRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until when the run is to wait; the past if it is not.
+  absl::Time WaitOf(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Requests Take(const Run& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t NumRunOf(const LayerWork& work) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   static size_t BytesOf(const QueuedRequest& request) {
     return request.work.latent.size() * sizeof(float);
   }
@@ -85,7 +122,8 @@ class RequestQueue {
   mutable Mutex mutex_;
   CondVar changed_;
   std::deque<std::shared_ptr<QueuedRequest>> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<QueuedRequest> running_ ABSL_GUARDED_BY(mutex_);
+  Requests running_ ABSL_GUARDED_BY(mutex_);
+  Progress progress_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -14,9 +14,9 @@ struct TokenWeights {
 
 using GroupKey = std::tuple<int, int, int>;  // expert, first slice, count
 
-std::map<GroupKey, TokenWeights> GroupByRun(const LayerWork& work) {
+std::map<GroupKey, TokenWeights> GroupByRun(const MergedWork& work) {
   std::map<GroupKey, TokenWeights> groups;
-  for (int token = 0; token < work.num_tokens; ++token) {
+  for (int token = 0; token < work.num_tokens(); ++token) {
     for (const Assignment& a : work.assignments_of(token)) {
       TokenWeights& group = groups[{a.expert, a.run.first, a.run.count}];
       group.tokens.push_back(token);
@@ -27,9 +27,9 @@ std::map<GroupKey, TokenWeights> GroupByRun(const LayerWork& work) {
 }
 
 // [T] row of each token, -1 for tokens without work.
-std::vector<int> NumberRows(const LayerWork& work, WorkPlan& plan) {
-  std::vector<int> row_of_token(work.num_tokens, -1);
-  for (int token = 0; token < work.num_tokens; ++token) {
+std::vector<int> NumberRows(const MergedWork& work, WorkPlan& plan) {
+  std::vector<int> row_of_token(work.num_tokens(), -1);
+  for (int token = 0; token < work.num_tokens(); ++token) {
     if (work.assignments_of(token).empty()) continue;
     row_of_token[token] = static_cast<int>(plan.row_tokens.size());
     plan.row_tokens.push_back(token);
@@ -39,7 +39,7 @@ std::vector<int> NumberRows(const LayerWork& work, WorkPlan& plan) {
 
 }  // namespace
 
-WorkPlan PlanWork(const LayerWork& work) {
+WorkPlan PlanWork(const MergedWork& work) {
   WorkPlan plan;
   const std::vector<int> row_of_token = NumberRows(work, plan);
   std::map<std::vector<int>, int> list_of_tokens;
@@ -60,7 +60,7 @@ WorkPlan PlanWork(const LayerWork& work) {
         {expert, {first, count}, list->second, std::move(group.weights)});
     for (int slice = first; slice < first + count; ++slice) {
       plan.units.push_back({group_index, slice});
-      plan.slices.push_back({{work.layer, expert}, slice});
+      plan.slices.push_back({{work.layer(), expert}, slice});
     }
   }
   return plan;

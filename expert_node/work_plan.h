@@ -2,13 +2,14 @@
 //
 // How a layer's work is cut for threads: tokens grouped by (expert, run of
 // slices), token lists that experts share, units of one slice. A pure function
-// of the request; the plan changes no bit of the result.
+// of the tokens; neither the plan nor the parts that the tokens came in change
+// a bit of the result.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "expert_node/layer_work.h"
+#include "expert_node/merged_work.h"
 #include "expert_node/storage/expert_store.h"
 
 namespace deltafin {
@@ -20,7 +21,7 @@ inline constexpr int kMaxPassTokens = 16;
 
 // A list of rows that one or more groups share, cut into passes.
 struct TokenList {
-  std::vector<int> tokens;  // ascending; index into the request's tokens
+  std::vector<int> tokens;  // ascending; numbers of the merged work
   std::vector<int> rows;    // the same as index into the plan's rows
 };
 
@@ -47,6 +48,6 @@ struct WorkPlan {
   int64_t num_terms = 0;            // (token, expert, slice) triples
 };
 
-WorkPlan PlanWork(const LayerWork& work);
+WorkPlan PlanWork(const MergedWork& work);
 
 }  // namespace deltafin

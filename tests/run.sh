@@ -36,13 +36,12 @@ build() {
   cmake --build --preset "$preset" -- -j"$jobs" "$@"
 }
 
-# check PRESET, its tests chosen by the remaining arguments of ctest. A test over sockets may miss its bound on a busy machine: it gets a second
-# try, which ctest shows.
+# check PRESET, its tests chosen by the remaining arguments of ctest.
 check() {
   local preset=$1
   shift
   say "$preset: test"
-  ctest --test-dir "build/$preset" -j"$jobs" --no-tests=error --repeat until-pass:2 -E '_NOT_BUILT$' "$@"
+  ctest --test-dir "build/$preset" -j"$jobs" --no-tests=error -E '_NOT_BUILT$' "$@"
 }
 
 stage_format() {

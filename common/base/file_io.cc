@@ -25,6 +25,11 @@ std::string DirectoryOf(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
+std::string TemporaryName(const std::string& path) {
+  static std::atomic<uint64_t> serial{0};
+  return fmt::format("{}.tmp-{}-{}", path, getpid(), serial.fetch_add(1));
+}
+
 absl::Status SyncDirectory(const std::string& directory) {
   FileDescriptor fd(
       open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -123,7 +128,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 }
 
 absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
-  static std::atomic<uint64_t> serial{0};
   struct stat info;
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(fmt::format(
@@ -132,13 +136,14 @@ absl::StatusOr<AtomicFile> AtomicFile::Create(const std::string& path) {
         path));
   }
   AtomicFile file;
-  const std::string temp =
-      fmt::format("{}.tmp-{}-{}", path, getpid(), serial.fetch_add(1));
-  file.fd_ = FileDescriptor(
-      open(temp.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!file.fd_.valid()) return ErrnoStatus(errno, "create", temp);
   file.path_ = path;
-  file.temp_path_ = temp;
+  file.fd_ = FileDescriptor(
+      open(DirectoryOf(path).c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0644));
+  if (file.fd_.valid()) return file;
+  file.temp_path_ = TemporaryName(path);
+  file.fd_ = FileDescriptor(open(file.temp_path_.c_str(),
+                                 O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (!file.fd_.valid()) return ErrnoStatus(errno, "create", path);
   return file;
 }
 
@@ -177,14 +182,27 @@ absl::Status AtomicFile::WriteAt(uint64_t offset,
     const ssize_t put =
         pwrite(fd_.get(), bytes.data() + done, want, offset + done);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return ErrnoStatus(errno, "write", temp_path_);
+    if (put < 0) return ErrnoStatus(errno, "write", path_);
     done += put;
   }
   return absl::OkStatus();
 }
 
+// A file without a name cannot replace one; a renamed file can.
+absl::Status AtomicFile::GiveName() {
+  const std::string temp = TemporaryName(path_);
+  const std::string open_file = fmt::format("/proc/self/fd/{}", fd_.get());
+  if (linkat(AT_FDCWD, open_file.c_str(), AT_FDCWD, temp.c_str(),
+             AT_SYMLINK_FOLLOW) != 0) {
+    return ErrnoStatus(errno, "name", path_);
+  }
+  temp_path_ = temp;
+  return absl::OkStatus();
+}
+
 absl::Status AtomicFile::Commit() {
-  if (fsync(fd_.get()) != 0) return ErrnoStatus(errno, "sync", temp_path_);
+  if (fsync(fd_.get()) != 0) return ErrnoStatus(errno, "sync", path_);
+  if (temp_path_.empty()) RETURN_IF_ERROR(GiveName());
   if (std::rename(temp_path_.c_str(), path_.c_str()) != 0) {
     return ErrnoStatus(errno, "rename to", path_);
   }

@@ -52,9 +52,10 @@ absl::Status ReadExactly(int fd, uint64_t offset, std::span<uint8_t> out,
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      uint64_t max_bytes);
 
-// A file being written under a temporary name beside its final one. Dropped
-// without Commit, it leaves nothing behind. Thread-compatible; WriteAt may be
-// called from several threads.
+// A file being written without a name or, where the file system knows no such
+// files, under a temporary one beside its final one. Dropped without Commit it
+// leaves nothing behind; without a name, not even when the process is killed.
+// Thread-compatible; WriteAt may be called from several threads.
 class AtomicFile {
  public:
   // Replaces `path` on Commit. The directory must exist.
@@ -71,10 +72,11 @@ class AtomicFile {
  private:
   AtomicFile() = default;
   void Discard();
+  absl::Status GiveName();
 
   FileDescriptor fd_;
   std::string path_;
-  std::string temp_path_;  // empty once committed
+  std::string temp_path_;  // empty: no name yet, or committed
   uint64_t end_ = 0;       // where Append goes on
 };
 

@@ -3,10 +3,14 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <memory>
 
+#include "common/base/file_io.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -32,6 +36,36 @@ absl::StatusOr<int> ParsePort(std::string_view text) {
         fmt::format("'{}' is no port, want 0 to 65535", text));
   }
   return port;
+}
+
+using Resolved = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+absl::StatusOr<Resolved> Resolve(const ListenAddress& address) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error =
+      getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(),
+                  &hints, &found);
+  if (error != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("cannot listen on {}: the host '{}' is unknown ({})",
+                    address.ToString(), address.host, gai_strerror(error)));
+  }
+  return Resolved(found, freeaddrinfo);
+}
+
+// The errno of listening there, as gRPC's server would; 0: it works.
+int BindError(const addrinfo& entry) {
+  const FileDescriptor socket_fd(socket(
+      entry.ai_family, entry.ai_socktype | SOCK_CLOEXEC, entry.ai_protocol));
+  const int on = 1;
+  const bool bound =
+      socket_fd.valid() &&
+      setsockopt(socket_fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ==
+          0 &&
+      bind(socket_fd.get(), entry.ai_addr, entry.ai_addrlen) == 0;
+  return bound ? 0 : errno;
 }
 
 }  // namespace
@@ -60,18 +94,9 @@ std::string ListenAddress::ToString() const {
 }
 
 absl::Status RequireLoopback(const ListenAddress& address) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
-  if (error != 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("cannot listen on {}: the host '{}' is unknown ({})",
-                    address.ToString(), address.host, gai_strerror(error)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found,
-                                                                 freeaddrinfo);
-  for (const addrinfo* entry = found; entry != nullptr;
+  absl::StatusOr<Resolved> found = Resolve(address);
+  if (!found.ok()) return found.status();
+  for (const addrinfo* entry = found->get(); entry != nullptr;
        entry = entry->ai_next) {
     if (IsLoopback(entry->ai_addr)) continue;
     return absl::InvalidArgumentError(fmt::format(
@@ -80,6 +105,20 @@ absl::Status RequireLoopback(const ListenAddress& address) {
         address.ToString()));
   }
   return absl::OkStatus();
+}
+
+absl::Status RequireFreePort(const ListenAddress& address) {
+  absl::StatusOr<Resolved> found = Resolve(address);
+  if (!found.ok()) return found.status();
+  int error = 0;
+  for (const addrinfo* entry = found->get(); entry != nullptr;
+       entry = entry->ai_next) {
+    error = BindError(*entry);
+    if (error == 0) return absl::OkStatus();  // gRPC, too, takes what it can
+  }
+  return absl::UnavailableError(
+      fmt::format("cannot listen on {}: {}; choose another address or port",
+                  address.ToString(), std::strerror(error)));
 }
 
 }  // namespace deltafin

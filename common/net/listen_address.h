@@ -27,4 +27,10 @@ struct ListenAddress {
 // or the name is unknown; the message says why and what to use.
 absl::Status RequireLoopback(const ListenAddress& address);
 
+// OK when a server could be bound now, found out by binding a socket and
+// letting go of it: for a clear refusal before a long start, not a promise.
+// Errors: UNAVAILABLE when another program has the port or the system does not
+// give it.
+absl::Status RequireFreePort(const ListenAddress& address);
+
 }  // namespace deltafin

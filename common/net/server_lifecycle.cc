@@ -1,5 +1,6 @@
 #include "common/net/server_lifecycle.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -26,12 +27,19 @@ void LogForGrpc(gpr_log_func_args* args) {
   spdlog::debug("grpc: {}", args->message);
 }
 
+// libprotobuf's complaint about foreign bytes, which our statuses tell, too.
+void LogForProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
+                    int /*line*/, const std::string& message) {
+  spdlog::debug("protobuf: {}", message);
+}
+
 // Process-wide and before the first builder; a second call of the reflection
 // one would register its service twice.
 void SetUpGrpcOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
     gpr_set_log_function(LogForGrpc);
+    google::protobuf::SetLogHandler(LogForProtobuf);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });

@@ -3,13 +3,15 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "common/base/status_macros.h"
+#include "common/net/exit_code.h"
 #include "coordinator/cli/child_run.h"
 #include "coordinator/cli/default_model.h"
-#include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/flag_words.h"
 
 namespace deltafin {
@@ -43,33 +45,53 @@ absl::StatusOr<std::vector<std::string>> CommandLine(const std::string& both,
   return argv;
 }
 
+// What a run said at its end, without the name that begins it.
+std::string EndMessage(const ChildOutput& output) {
+  constexpr std::string_view kName = "deltafin: ";
+  std::string_view text = output.err;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  const size_t last = text.rfind(kName);
+  if (last == std::string_view::npos) {
+    return fmt::format("ended with {}: {}", output.exit_code, text);
+  }
+  return std::string(text.substr(last + kName.size()));
+}
+
+// Errors: the run's own, with its exit code.
 absl::StatusOr<BenchRun> RunOnce(const std::vector<std::string>& argv,
-                                 const std::string& flags) {
-  ASSIGN_OR_RETURN(const ChildOutput output, RunChild(argv));
+                                 const std::string& flags,
+                                 TerminationSignal& signals) {
+  ASSIGN_OR_RETURN(const ChildOutput output, RunChild(argv, signals));
   if (output.exit_code != 0) {
-    return absl::AbortedError(fmt::format("run with \"{}\" ended with {}: {}",
-                                          flags, output.exit_code, output.err));
+    return WithExitCode(absl::AbortedError(fmt::format(
+                            "run with \"{}\": {}", flags, EndMessage(output))),
+                        output.exit_code);
   }
   return ParseBenchRun(output.out);
 }
 
-// Fills both sides. The first run of each is not measured: it warms the files
-// up and makes what is made once.
-absl::Status RunInTurns(const std::string& both, int rounds, BenchSide& a,
-                        BenchSide& b) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> argv_a,
-                   CommandLine(both, a.flags));
-  ASSIGN_OR_RETURN(const std::vector<std::string> argv_b,
-                   CommandLine(both, b.flags));
-  RETURN_IF_ERROR(RunOnce(argv_a, a.flags).status());
-  RETURN_IF_ERROR(RunOnce(argv_b, b.flags).status());
-  for (int round = 0; round < rounds; ++round) {
-    for (const char turn : {'a', 'b', 'b', 'a'}) {
-      BenchSide& side = turn == 'a' ? a : b;
-      ASSIGN_OR_RETURN(BenchRun run,
-                       RunOnce(turn == 'a' ? argv_a : argv_b, side.flags));
-      side.runs.push_back(std::move(run));
-    }
+bool IsFlag(std::string_view word, std::string_view flag) {
+  return word == flag || (word.starts_with(flag) && word[flag.size()] == '=');
+}
+
+bool HasFlag(const std::vector<std::string>& words, std::string_view flag) {
+  return std::ranges::any_of(
+      words, [flag](const std::string& word) { return IsFlag(word, flag); });
+}
+
+// Refuses lines that cannot be compared, before any is run.
+absl::Status CheckSides(const std::vector<std::string>& a,
+                        const std::vector<std::string>& b) {
+  for (const char* flag : {"--help", "-h", "--version"}) {
+    if (!HasFlag(a, flag) && !HasFlag(b, flag)) continue;
+    return UsageError(fmt::format(
+        "--ab: {} generates nothing that could be measured; leave it out",
+        flag));
+  }
+  if (HasFlag(a, "--dump-logits") != HasFlag(b, "--dump-logits")) {
+    return UsageError(
+        "--ab: --dump-logits is in one side only, so the outputs could not be "
+        "compared; give it to both sides or to none");
   }
   return absl::OkStatus();
 }
@@ -171,10 +193,32 @@ BenchCommand::BenchCommand(CLI::App& app) : both_(kDefaultFlags) {
   app.add_flag("--json", json_, "Print one JSON object");
 }
 
-absl::Status BenchCommand::Run() {
+// The first run of each is not measured: it warms the files up and makes what
+// is made once.
+absl::Status BenchCommand::RunInTurns(BenchSide& a, BenchSide& b,
+                                      TerminationSignal& signals) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> argv_a,
+                   CommandLine(both_, a.flags));
+  ASSIGN_OR_RETURN(const std::vector<std::string> argv_b,
+                   CommandLine(both_, b.flags));
+  RETURN_IF_ERROR(CheckSides(argv_a, argv_b));
+  RETURN_IF_ERROR(RunOnce(argv_a, a.flags, signals).status());
+  RETURN_IF_ERROR(RunOnce(argv_b, b.flags, signals).status());
+  for (int round = 0; round < rounds_; ++round) {
+    for (const char turn : {'a', 'b', 'b', 'a'}) {
+      BenchSide& side = turn == 'a' ? a : b;
+      ASSIGN_OR_RETURN(BenchRun run, RunOnce(turn == 'a' ? argv_a : argv_b,
+                                             side.flags, signals));
+      side.runs.push_back(std::move(run));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BenchCommand::Run(TerminationSignal& signals) {
   BenchSide a{ab_.first, {}};
   BenchSide b{ab_.second, {}};
-  RETURN_IF_ERROR(RunInTurns(both_, rounds_, a, b));
+  RETURN_IF_ERROR(RunInTurns(a, b, signals));
   RETURN_IF_ERROR(CheckSameOutput(a, b));
   if (json_) {
     const Json report{{"a", SideJson(a)},

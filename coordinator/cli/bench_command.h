@@ -44,9 +44,13 @@ absl::Status CheckSameOutput(const BenchSide& a, const BenchSide& b);
 class BenchCommand final : public Command {
  public:
   explicit BenchCommand(CLI::App& app);
-  absl::Status Run() override;
+  absl::Status Run(TerminationSignal& signals) override;
 
  private:
+  // Fills both sides.
+  absl::Status RunInTurns(BenchSide& a, BenchSide& b,
+                          TerminationSignal& signals) const;
+
   std::pair<std::string, std::string> ab_;  // two lines of flags
   std::string both_;                        // flags of both sides
   int rounds_ = 3;

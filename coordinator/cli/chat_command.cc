@@ -5,17 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/status_macros.h"
-#include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/generation.h"
 #include "coordinator/cli/prompt_flags.h"
-#include "coordinator/cli/signal_watcher.h"
+#include "coordinator/cli/standard_output.h"
 #include "coordinator/coordinator.h"
 
 namespace deltafin {
@@ -37,7 +35,8 @@ class ReplyPrinter {
  public:
   explicit ReplyPrinter(bool is_terminal) : is_terminal_(is_terminal) {}
 
-  void Print(std::string_view content, std::string_view reasoning) {
+  // False when nobody reads.
+  bool Print(std::string_view content, std::string_view reasoning) {
     if (is_terminal_ && !reasoning.empty()) {
       SetDim(true);
       Write(reasoning);
@@ -47,7 +46,7 @@ class ReplyPrinter {
       SetDim(false);
       Write(content);
     }
-    std::fflush(stdout);
+    return FlushOutput().ok();
   }
   void End() {
     SetDim(false);
@@ -97,9 +96,9 @@ absl::StatusOr<GenerationOutput> Generate(const ChatRequest& chat,
   request.prompt_ids = std::move(prompt.ids);
   ReplyPrinter printer(isatty(STDOUT_FILENO) != 0);
   GenerationCallbacks callbacks;
-  callbacks.on_text = [&printer](std::string_view content,
-                                 std::string_view reasoning) {
-    printer.Print(content, reasoning);
+  callbacks.on_text = [&](std::string_view content,
+                          std::string_view reasoning) {
+    if (!printer.Print(content, reasoning)) context.generation.Cancel();
   };
   absl::StatusOr<GenerationOutput> output = context.generation.Run(
       std::move(request), {prompt.chat, context.stop}, std::move(callbacks));
@@ -136,19 +135,16 @@ ChatCommand::ChatCommand(CLI::App& app) {
   coordinator_flags_.AddTo(app);
 }
 
-absl::Status ChatCommand::Run() {
+absl::Status ChatCommand::Run(TerminationSignal& signals) {
   ASSIGN_OR_RETURN(const Thinking thinking, ParseThinking(thinking_));
   ASSIGN_OR_RETURN(const GenerationRequest sampling,
                    generation_flags_.Request());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
-  SignalWatcher::BlockSignals();
   Coordinator coordinator(std::move(options));
   Generation generation(coordinator);
-  const SignalWatcher watcher([&generation](int signal) {
-    if (signal == SIGTERM || !generation.Cancel()) {
-      std::_Exit(kExitInterrupted);
-    }
+  const SignalHandling handling(signals, [&generation](int signal) {
+    return signal == SIGINT && generation.Cancel();
   });
   RETURN_IF_ERROR(coordinator.Init());
   RETURN_IF_ERROR(coordinator.Start());
@@ -161,6 +157,7 @@ absl::Status ChatCommand::Run() {
     Notice(session.notice());
     if (action == ChatAction::kQuit) break;
     if (action == ChatAction::kSay) Reply(session, context);
+    RETURN_IF_ERROR(FlushOutput());
   }
   return absl::OkStatus();
 }

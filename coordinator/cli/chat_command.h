@@ -15,7 +15,7 @@ namespace deltafin {
 class ChatCommand final : public Command {
  public:
   explicit ChatCommand(CLI::App& app);
-  absl::Status Run() override;
+  absl::Status Run(TerminationSignal& signals) override;
 
  private:
   CoordinatorFlags coordinator_flags_;

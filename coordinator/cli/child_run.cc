@@ -1,5 +1,6 @@
 #include "coordinator/cli/child_run.h"
 
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -54,10 +55,15 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int out,
 
 }  // namespace
 
-absl::StatusOr<ChildOutput> RunChild(const std::vector<std::string>& argv) {
+absl::StatusOr<ChildOutput> RunChild(const std::vector<std::string>& argv,
+                                     TerminationSignal& signals) {
   ASSIGN_OR_RETURN(const FileDescriptor out, MemoryFile("stdout"));
   ASSIGN_OR_RETURN(const FileDescriptor err, MemoryFile("stderr"));
   ASSIGN_OR_RETURN(const pid_t pid, Spawn(argv, out.get(), err.get()));
+  const SignalHandling handling(signals, [pid](int signal) {
+    kill(pid, signal);
+    return false;
+  });
   int status = 0;
   while (waitpid(pid, &status, 0) != pid) {
     if (errno != EINTR) return ErrnoStatus(errno, "wait for", argv[0]);

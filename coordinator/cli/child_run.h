@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/net/termination_signal.h"
 
 namespace deltafin {
 
@@ -16,8 +17,10 @@ struct ChildOutput {
   std::string err;
 };
 
-// Blocks until the child ends. argv[0] is a path. Errors: INTERNAL when it
-// cannot be started.
-absl::StatusOr<ChildOutput> RunChild(const std::vector<std::string>& argv);
+// Blocks until the child ends. argv[0] is a path. A signal that ends this
+// program meanwhile is passed on to the child. Errors: INTERNAL when it cannot
+// be started.
+absl::StatusOr<ChildOutput> RunChild(const std::vector<std::string>& argv,
+                                     TerminationSignal& signals);
 
 }  // namespace deltafin

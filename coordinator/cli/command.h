@@ -4,6 +4,7 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "common/net/termination_signal.h"
 
 namespace deltafin {
 
@@ -11,9 +12,9 @@ class Command {
  public:
   virtual ~Command() = default;
   // Does the work, printing results to standard output and all else to standard
-  // error. The status decides the exit code (exit_code.h); its message is
-  // printed by main.
-  virtual absl::Status Run() = 0;
+  // error. A signal ends the program at once unless it is handled here. The
+  // status decides the exit code (exit_code.h); its message is printed by main.
+  virtual absl::Status Run(TerminationSignal& signals) = 0;
 };
 
 }  // namespace deltafin

@@ -4,11 +4,13 @@
 #include <charconv>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/config_file.h"
+#include "common/net/exit_code.h"
 #include "coordinator/cli/default_model.h"
-#include "coordinator/cli/exit_code.h"
 
 namespace deltafin {
 namespace {
@@ -28,6 +30,13 @@ absl::StatusOr<uint64_t> ParsePlacementSeed(std::string_view text) {
   return UsageError("--test-placement: expected random:SEED");
 }
 
+// "a:1, b:2" -> "a:1", "b:2". An entry without text stays, to be refused.
+std::vector<std::string> SplitNodes(const std::string& text) {
+  std::vector<std::string> nodes = absl::StrSplit(text, ',');
+  for (std::string& node : nodes) absl::StripAsciiWhitespace(&node);
+  return nodes;
+}
+
 template <typename T, typename Set>
 void SetIfGiven(const std::optional<T>& flag, Set set) {
   if (flag.has_value()) set(*flag);
@@ -45,8 +54,7 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "Model directory: config.json, index, shards (default: k3-nano, the "
       "small model that comes with deltafin)");
   add("--nodes", nodes_,
-      "Expert nodes, host:port,... (default: the experts run in this process)")
-      ->delimiter(',');
+      "Expert nodes, host:port,... (default: the experts run in this process)");
   add("--spine", spine_,
       "Precision of the spine: bf16 (default), or int8 for half the memory");
   add("--device", device_,
@@ -75,8 +83,9 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
 
 void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(model_, [&](const auto& v) { config.set_model(v); });
-  if (!nodes_.empty()) {
-    config.mutable_nodes()->Assign(nodes_.begin(), nodes_.end());
+  if (nodes_.has_value()) {
+    const std::vector<std::string> nodes = SplitNodes(*nodes_);
+    config.mutable_nodes()->Assign(nodes.begin(), nodes.end());
   }
   SetIfGiven(spine_, [&](const auto& v) { config.set_spine(v); });
   SetIfGiven(device_, [&](const auto& v) { config.set_device(v); });

@@ -8,7 +8,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/options.h"
@@ -38,8 +37,8 @@ class CoordinatorFlags {
   void ApplyTo(v1::CoordinatorConfig& config) const;
 
   std::string config_file_;
-  std::optional<std::string> model_, spine_, device_, kernel_, ram_, cache_dir_;
-  std::vector<std::string> nodes_;
+  std::optional<std::string> model_, nodes_, spine_, device_, kernel_, ram_,
+      cache_dir_;
   std::optional<uint32_t> threads_, prefill_chunk_, context_,
       layer_deadline_ms_;
   std::string test_placement_;

@@ -11,7 +11,6 @@
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 #include "coordinator/cli/eval_windows.h"
-#include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/loss.h"
 #include "coordinator/cli/row_file.h"
 
@@ -156,7 +155,7 @@ EvalCommand::EvalCommand(CLI::App& app) {
   app.add_flag("--json", json_, "Print one JSON object");
 }
 
-absl::Status EvalCommand::Run() {
+absl::Status EvalCommand::Run(TerminationSignal& /*signals*/) {
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
   if (options.context_tokens == 0) options.context_tokens = window_;

@@ -17,7 +17,7 @@ namespace deltafin {
 class EvalCommand final : public Command {
  public:
   explicit EvalCommand(CLI::App& app);
-  absl::Status Run() override;
+  absl::Status Run(TerminationSignal& signals) override;
 
  private:
   // Measures with the given spine, then with the other one.

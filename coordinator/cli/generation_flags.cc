@@ -1,32 +1,56 @@
 #include "coordinator/cli/generation_flags.h"
 
 #include <CLI/CLI.hpp>
-#include <cmath>
+#include <algorithm>
+#include <charconv>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/cli/exit_code.h"
+#include "common/base/status_macros.h"
+#include "common/net/exit_code.h"
+#include "coordinator/engine/logprobs.h"
+#include "coordinator/engine/sampler.h"
 
 namespace deltafin {
 namespace {
 
 constexpr char kSamplingGroup[] = "Sampling";
 
-absl::Status CheckRange(const char* flag, float value, float least,
-                        float most) {
-  if (std::isfinite(value) && value >= least && value <= most) {
-    return absl::OkStatus();
-  }
-  return UsageError(absl::StrCat(flag, ": ", value, " is not between ", least,
-                                 " and ", most));
+constexpr char kMaxSeed[] = "18446744073709551615";
+
+// The seed flag's text; CLI11 would take too large a number for the largest.
+absl::StatusOr<uint64_t> ParseSeed(const std::string& text) {
+  uint64_t seed = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, seed);
+  if (error == std::errc() && rest == end) return seed;
+  return UsageError(absl::StrCat("--seed: '", text,
+                                 "' is no whole number from 0 to ", kMaxSeed));
 }
 
-absl::Status FirstError(std::initializer_list<absl::Status> statuses) {
-  for (const absl::Status& status : statuses) {
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+// The flag of a field of SamplingOptions.
+std::string FlagOf(std::string_view option) {
+  std::string flag = "--" + std::string(option);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
 }
+
+absl::Status CheckSampling(const SamplingOptions& sampling) {
+  // No flag sets a bias, whose ids alone need the vocabulary.
+  const auto fault = FindSamplingFault(sampling, /*vocab_size=*/0);
+  if (!fault.has_value()) return absl::OkStatus();
+  return UsageError(absl::StrCat(FlagOf(fault->option), ": ", fault->value,
+                                 ": must be ", fault->range));
+}
+
+absl::Status CheckLogprobs(int logprobs) {
+  if (logprobs >= -1 && logprobs <= kMaxTopLogprobs) return absl::OkStatus();
+  return UsageError(absl::StrCat("--logprobs: ", logprobs, ": must be in [0, ",
+                                 kMaxTopLogprobs, "]"));
+}
+
+// The value that switches an option off, for the 0 that says so, too.
+float OffAtZero(float value) { return value == 0 ? 1 : value; }
 
 }  // namespace
 
@@ -43,18 +67,18 @@ void GenerationFlags::AddTo(CLI::App& app) {
   add("--temperature", sampling_.temperature,
       "0 takes the likeliest token (default); higher is more varied");
   add("--top-p", sampling_.top_p,
-      "Draw from the likeliest tokens that together have this probability");
+      "Draw from the likeliest tokens that together have this probability "
+      "(0 or 1: off)");
   add("--top-k", sampling_.top_k, "Draw from the K likeliest tokens");
   add("--min-p", sampling_.min_p,
       "Drop tokens below this fraction of the likeliest one's probability");
-  add("--seed", sampling_.seed,
-      "Same seed, same text, whatever else runs (default: 0)");
+  add("--seed", seed_, "Same seed, same text, whatever else runs (default: 0)");
   add("--presence-penalty", sampling_.presence_penalty,
       "Lower tokens that were generated, once");
   add("--frequency-penalty", sampling_.frequency_penalty,
       "Lower tokens that were generated, each time");
   add("--repetition-penalty", sampling_.repetition_penalty,
-      "Divide the score of tokens seen in prompt or text (1: off)");
+      "Divide the score of tokens seen in prompt or text (0 or 1: off)");
   add("--stop", stop_, "End before this text; may be given several times")
       ->allow_extra_args(false);
   add("--logprobs", logprobs_,
@@ -62,23 +86,21 @@ void GenerationFlags::AddTo(CLI::App& app) {
       "alternatives");
 }
 
+absl::StatusOr<SamplingOptions> GenerationFlags::Sampling() const {
+  SamplingOptions sampling = sampling_;
+  sampling.top_p = OffAtZero(sampling.top_p);
+  sampling.repetition_penalty = OffAtZero(sampling.repetition_penalty);
+  ASSIGN_OR_RETURN(sampling.seed, ParseSeed(seed_));
+  RETURN_IF_ERROR(CheckSampling(sampling));
+  return sampling;
+}
+
 absl::StatusOr<GenerationRequest> GenerationFlags::Request() const {
-  const absl::Status status = FirstError({
-      CheckRange("--temperature", sampling_.temperature, 0, 100),
-      CheckRange("--top-p", sampling_.top_p, 0, 1),
-      CheckRange("--min-p", sampling_.min_p, 0, 1),
-      CheckRange("--top-k", static_cast<float>(sampling_.top_k), 0, 1e9f),
-      CheckRange("--presence-penalty", sampling_.presence_penalty, -100, 100),
-      CheckRange("--frequency-penalty", sampling_.frequency_penalty, -100, 100),
-      CheckRange("--repetition-penalty", sampling_.repetition_penalty, 0.01f,
-                 100),
-      CheckRange("--logprobs", static_cast<float>(logprobs_), -1, 20),
-  });
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(CheckLogprobs(logprobs_));
   GenerationRequest request;
   request.max_new_tokens = max_new_tokens_;
   request.ignore_eos = ignore_eos_;
-  request.sampling = sampling_;
+  ASSIGN_OR_RETURN(request.sampling, Sampling());
   request.want_logprobs = logprobs_ >= 0;
   request.top_logprobs = logprobs_ > 0 ? logprobs_ : 0;
   return request;

@@ -31,7 +31,10 @@ class GenerationFlags {
   const std::vector<std::string>& stop_strings() const { return stop_; }
 
  private:
-  SamplingOptions sampling_;
+  absl::StatusOr<SamplingOptions> Sampling() const;
+
+  SamplingOptions sampling_;  // but for the seed
+  std::string seed_ = "0";
   int max_new_tokens_;
   bool ignore_eos_ = false;
   int logprobs_ = -1;  // -1: none wanted

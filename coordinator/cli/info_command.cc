@@ -26,7 +26,7 @@ InfoCommand::InfoCommand(CLI::App& app) {
   app.add_flag("--json", json_, "Print one JSON object");
 }
 
-absl::Status InfoCommand::Run() {
+absl::Status InfoCommand::Run(TerminationSignal& /*signals*/) {
   if (model_dir_.empty()) {
     ASSIGN_OR_RETURN(model_dir_, DefaultModelDir());
   }

@@ -18,7 +18,7 @@ namespace deltafin {
 class InfoCommand final : public Command {
  public:
   explicit InfoCommand(CLI::App& app);
-  absl::Status Run() override;
+  absl::Status Run(TerminationSignal& signals) override;
 
  private:
   std::string model_dir_;

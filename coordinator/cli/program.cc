@@ -1,21 +1,25 @@
 #include "coordinator/cli/program.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/net/exit_code.h"
 #include "coordinator/cli/bench_command.h"
 #include "coordinator/cli/chat_command.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/eval_command.h"
-#include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/info_command.h"
 #include "coordinator/cli/run_command.h"
 #include "coordinator/cli/serve_command.h"
+#include "coordinator/cli/standard_output.h"
 
 namespace deltafin {
 namespace {
@@ -32,8 +36,32 @@ Examples:
   deltafin serve --listen 127.0.0.1:8500 --nodes host-a:7400,host-b:7400
 
 Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, prompt, file),
-69 unavailable (node, port, memory, disk), 130 ended by Ctrl-C.
+69 unavailable (node, port, memory, disk), 128 + N ended by signal N (Ctrl-C:
+130, SIGTERM: 143, SIGHUP: 129).
 `deltafin COMMAND --help` tells more.)";
+
+// Flags whose empty value says something; the others are meant to be left out.
+bool MayBeEmpty(const CLI::Option& option) {
+  constexpr std::string_view kNames[] = {"--prompt", "--prompt-ids", "--system",
+                                         "--ab", "--both"};
+  return std::ranges::find(kNames, option.get_name()) != std::end(kNames);
+}
+
+void RefuseEmptyValues(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](const std::string& value) {
+        return value.empty() ? std::string(
+                                   "the value is empty; give one, or "
+                                   "leave the flag out")
+                             : std::string();
+      },
+      "");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_items_expected_max() > 0 && !MayBeEmpty(*option)) {
+      option->check(not_empty);
+    }
+  }
+}
 
 using Subcommand = std::pair<CLI::App*, std::unique_ptr<Command>>;
 
@@ -41,7 +69,9 @@ template <typename T>
 Subcommand Add(CLI::App& app, const char* name, const char* description) {
   CLI::App* sub = app.add_subcommand(name, description);
   sub->fallthrough();  // --log-level may follow the subcommand
-  return {sub, std::make_unique<T>(*sub)};
+  auto command = std::make_unique<T>(*sub);
+  RefuseEmptyValues(*sub);
+  return {sub, std::move(command)};
 }
 
 std::vector<Subcommand> AddSubcommands(CLI::App& app) {
@@ -67,23 +97,17 @@ int Report(const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
-// What was printed may not have arrived: a full disk, a closed pipe.
-absl::Status FlushOutput() {
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) {
-    return absl::OkStatus();
-  }
-  return absl::UnavailableError(
-      "standard output could not be written; is its disk full or closed?");
-}
-
 int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
-  const int code = app.exit(error);  // prints help, version or the message
-  return code == 0 ? kExitOk : kExitUsage;
+  if (error.get_exit_code() == 0) {
+    app.exit(error);  // prints help or version
+    return Report(FlushOutput());
+  }
+  return Report(UsageError(error.what() + std::string("; --help tells more")));
 }
 
 }  // namespace
 
-int RunProgram(int argc, char** argv) {
+int RunProgram(int argc, char** argv, TerminationSignal& signals) {
   InitLogging("deltafin");
   CLI::App app(kDescription);
   app.footer(kFooter);
@@ -93,6 +117,7 @@ int RunProgram(int argc, char** argv) {
   app.add_option("--log-level", log_level,
                  "trace, debug, info, warn, error or off")
       ->capture_default_str();
+  RefuseEmptyValues(app);
   const std::vector<Subcommand> subcommands = AddSubcommands(app);
   try {
     app.parse(argc, argv);
@@ -104,7 +129,7 @@ int RunProgram(int argc, char** argv) {
   }
   for (const auto& [sub, command] : subcommands) {
     if (!sub->parsed()) continue;
-    const absl::Status status = command->Run();
+    const absl::Status status = command->Run(signals);
     return Report(status.ok() ? FlushOutput() : status);
   }
   return kExitUsage;

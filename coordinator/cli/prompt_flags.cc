@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
-#include "coordinator/cli/exit_code.h"
+#include "common/net/exit_code.h"
 #include "coordinator/frontend/chat_template.h"
 
 namespace deltafin {

@@ -2,13 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "coordinator/cli/exit_code.h"
+#include "common/net/exit_code.h"
 #include "coordinator/cli/logits_dump.h"
-#include "coordinator/cli/signal_watcher.h"
+#include "coordinator/cli/standard_output.h"
 #include "coordinator/cli/stats_table.h"
 
 namespace deltafin {
@@ -24,11 +24,11 @@ Examples:
   deltafin run --prompt "It was" --nodes host-a:7400,host-b:7400 --stats
   deltafin run --prompt "It was" --json --dump-logits logits.safetensors)";
 
-// The answer to standard output, reasoning to standard error.
-void PrintDelta(std::string_view content, std::string_view reasoning) {
+// The answer to standard output, reasoning to standard error. False when the
+// answer has no reader.
+bool PrintDelta(std::string_view content, std::string_view reasoning) {
   std::fwrite(reasoning.data(), 1, reasoning.size(), stderr);
-  std::fwrite(content.data(), 1, content.size(), stdout);
-  std::fflush(stdout);
+  return WriteOutput(content);
 }
 
 }  // namespace
@@ -45,18 +45,16 @@ RunCommand::RunCommand(CLI::App& app) {
                  "[positions, vocabulary], safetensors");
 }
 
-absl::Status RunCommand::Run() {
+absl::Status RunCommand::Run(TerminationSignal& signals) {
   RETURN_IF_ERROR(prompt_flags_.Check());
   ASSIGN_OR_RETURN(GenerationRequest request, generation_flags_.Request());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
-  SignalWatcher::BlockSignals();
   Coordinator coordinator(std::move(options));
   Generation generation(coordinator);
-  const SignalWatcher watcher([&generation](int) {
-    // While the model loads there is nothing to end in good order.
-    if (!generation.Cancel()) std::_Exit(kExitInterrupted);
-  });
+  // While the model loads there is nothing to end in good order.
+  const SignalHandling handling(
+      signals, [&generation](int) { return generation.Cancel(); });
   RETURN_IF_ERROR(coordinator.ReadModel());
   ASSIGN_OR_RETURN(
       Prompt prompt,
@@ -70,7 +68,9 @@ absl::Status RunCommand::Run() {
   absl::StatusOr<GenerationOutput> output = Generate(
       generation, coordinator.model().spec.vocab_size, std::move(request),
       {prompt.chat, generation_flags_.stop_strings()});
-  if (absl::IsCancelled(output.status())) return InterruptedError();
+  if (absl::IsCancelled(output.status())) {
+    return InterruptedError(signals.last());
+  }
   RETURN_IF_ERROR(output.status());
   report.output = *std::move(output);
   ASSIGN_OR_RETURN(report.output_sha256,
@@ -97,25 +97,29 @@ absl::StatusOr<GenerationOutput> RunCommand::Generate(
     Generation& generation, int vocab_size, GenerationRequest request,
     TextSinkOptions text) const {
   GenerationCallbacks callbacks;
-  if (!json_) callbacks.on_text = PrintDelta;
-  if (dump_logits_.empty()) {
-    return generation.Run(std::move(request), std::move(text),
-                          std::move(callbacks));
+  if (!json_) {
+    callbacks.on_text = [&generation](std::string_view content,
+                                      std::string_view reasoning) {
+      if (!PrintDelta(content, reasoning)) generation.Cancel();
+    };
   }
-  ASSIGN_OR_RETURN(LogitsDump dump,
-                   LogitsDump::Create(dump_logits_, vocab_size));
+  std::optional<LogitsDump> dump;
   absl::Status dump_status;  // the engine thread's until Run returns
-  callbacks.on_logits = [&](int64_t, std::span<const float> row) {
-    if (!dump_status.ok()) return;
-    dump_status = dump.Append(row);
-    if (!dump_status.ok()) generation.Cancel();
-  };
-  request.want_all_logits = true;
+  if (!dump_logits_.empty()) {
+    ASSIGN_OR_RETURN(dump, LogitsDump::Create(dump_logits_, vocab_size));
+    callbacks.on_logits = [&](int64_t, std::span<const float> row) {
+      if (!dump_status.ok()) return;
+      dump_status = dump->Append(row);
+      if (!dump_status.ok()) generation.Cancel();
+    };
+    request.want_all_logits = true;
+  }
   absl::StatusOr<GenerationOutput> output =
       generation.Run(std::move(request), std::move(text), std::move(callbacks));
   RETURN_IF_ERROR(dump_status);
+  RETURN_IF_ERROR(FlushOutput());
   RETURN_IF_ERROR(output.status());
-  RETURN_IF_ERROR(dump.Commit());
+  if (dump.has_value()) RETURN_IF_ERROR(dump->Commit());
   return output;
 }
 

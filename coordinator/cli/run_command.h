@@ -17,7 +17,7 @@ namespace deltafin {
 class RunCommand final : public Command {
  public:
   explicit RunCommand(CLI::App& app);
-  absl::Status Run() override;
+  absl::Status Run(TerminationSignal& signals) override;
 
  private:
   // Loads the model and says what was loaded.

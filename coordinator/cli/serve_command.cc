@@ -3,19 +3,16 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
 #include "common/base/status_macros.h"
+#include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
 #include "common/net/server_lifecycle.h"
-#include "coordinator/cli/exit_code.h"
 #include "coordinator/cli/run_report.h"
-#include "coordinator/cli/signal_watcher.h"
 #include "coordinator/cli/stats_table.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/frontend/inference_service.h"
@@ -29,34 +26,14 @@ constexpr absl::Duration kDrain = absl::Seconds(30);
 
 constexpr char kFooter[] = R"(
 Serves deltafin.v1.InferenceService (proto/inference.proto), the standard health
-service and reflection. Prints "listening on HOST:PORT" when ready. SIGTERM
-refuses new requests, lets running ones end for 30 seconds, then ends.
+service and reflection. Prints "listening on HOST:PORT" when ready. SIGTERM,
+SIGHUP or Ctrl-C refuses new requests, lets running ones end for 30 seconds,
+then ends; a second one ends at once.
 
 Examples:
   deltafin serve
   deltafin serve --model /models/Kimi-K3 --spine int8 --listen 127.0.0.1:9000
   deltafin serve --config /etc/deltafin/coordinator.txtpb)";
-
-// Waits for the first signal.
-class SignalGate {
- public:
-  void Open(int signal) {
-    MutexLock lock(mutex_);
-    if (signal_ != 0) std::_Exit(kExitInterrupted);  // asked twice
-    signal_ = signal;
-    opened_.NotifyAll();
-  }
-  int Wait() {
-    MutexLock lock(mutex_);
-    while (signal_ == 0) opened_.Wait(mutex_);
-    return signal_;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar opened_;
-  int signal_ ABSL_GUARDED_BY(mutex_) = 0;
-};
 
 // The folder's name.
 std::string ModelName(const std::string& dir) {
@@ -80,10 +57,15 @@ InferenceServiceOptions DescribeService(const Coordinator& coordinator) {
   return options;
 }
 
-// A bad address is refused before the long load.
+// A bad address or a port in use is refused before the long load.
 absl::Status CheckListen(const std::string& listen) {
-  ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
-  return RequireLoopback(address);
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
+  const absl::Status usable =
+      address.ok() ? RequireLoopback(*address) : address.status();
+  if (!usable.ok()) {
+    return UsageError("--listen: " + std::string(usable.message()));
+  }
+  return RequireFreePort(*address);
 }
 
 }  // namespace
@@ -101,7 +83,7 @@ ServeCommand::ServeCommand(CLI::App& app) {
   app.add_flag("--json", json_, "With --stats: as one JSON object");
 }
 
-absl::Status ServeCommand::Run() {
+absl::Status ServeCommand::Run(TerminationSignal& signals) {
   ASSIGN_OR_RETURN(const v1::CoordinatorConfig config,
                    coordinator_flags_.Config());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
@@ -109,21 +91,15 @@ absl::Status ServeCommand::Run() {
   std::string listen =
       config.listen().empty() ? kDefaultListen : config.listen();
   if (listen_.has_value()) listen = *listen_;
-  if (const absl::Status status = CheckListen(listen); !status.ok()) {
-    return UsageError("--listen: " + std::string(status.message()));
-  }
-  SignalWatcher::BlockSignals();
+  RETURN_IF_ERROR(CheckListen(listen));
   Coordinator coordinator(std::move(options));
-  return Serve(coordinator, listen);
+  return Serve(coordinator, listen, signals);
 }
 
 absl::Status ServeCommand::Serve(Coordinator& coordinator,
-                                 const std::string& listen) const {
-  {
-    const SignalWatcher while_loading(
-        [](int) { std::_Exit(kExitInterrupted); });
-    RETURN_IF_ERROR(coordinator.Init());
-  }
+                                 const std::string& listen,
+                                 TerminationSignal& signals) const {
+  RETURN_IF_ERROR(coordinator.Init());
   RETURN_IF_ERROR(coordinator.Start());
   InferenceService service(DescribeService(coordinator),
                            coordinator.tokenizer(), coordinator.scheduler());
@@ -132,11 +108,9 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   server_options.listen = listen;
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
-  SignalGate gate;
-  const SignalWatcher watcher([&gate](int signal) { gate.Open(signal); });
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
-  spdlog::info("signal {}: draining", gate.Wait());
+  spdlog::info("signal {}: draining", signals.Wait());
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunStatistics statistics, coordinator.Statistics());

@@ -1,7 +1,7 @@
 // coordinator/cli/serve_command.h
 //
 // `deltafin serve`: the gRPC InferenceService on the loopback interface, until
-// SIGTERM or Ctrl-C.
+// SIGTERM, SIGHUP or Ctrl-C.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,11 @@ class Coordinator;
 class ServeCommand final : public Command {
  public:
   explicit ServeCommand(CLI::App& app);
-  absl::Status Run() override;
+  absl::Status Run(TerminationSignal& signals) override;
 
  private:
-  absl::Status Serve(Coordinator& coordinator, const std::string& listen) const;
+  absl::Status Serve(Coordinator& coordinator, const std::string& listen,
+                     TerminationSignal& signals) const;
 
   CoordinatorFlags coordinator_flags_;
   std::optional<std::string> listen_;

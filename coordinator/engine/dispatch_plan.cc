@@ -28,8 +28,12 @@ void DispatchPlan::Build(const LayerId& id, const RoutedTokens& routed,
     }
   }
   num_incomplete_ = 0;
-  for (const NodeParts& node : nodes_) {
+  for (NodeParts& node : nodes_) {
     num_incomplete_ += static_cast<int>(node.num_used);
+    for (size_t part = 0; part < node.num_used; ++part) {
+      node.parts[part].request.set_num_parts(
+          static_cast<uint32_t>(node.num_used));
+    }
   }
 }
 

@@ -19,46 +19,41 @@ constexpr float kMaxAdditivePenalty = 2;
 constexpr float kMaxRepetitionPenalty = 100;
 constexpr float kMaxLogitBias = 100;
 
-absl::Status OutsideRange(std::string_view option, double value,
-                          std::string_view range) {
-  return absl::InvalidArgumentError(fmt::format(
-      "sampling option {} is {}; it must be {}", option, value, range));
-}
-
 bool Within(float value, float low, float high) {
   return value >= low && value <= high;  // false for NaN
 }
 
-absl::Status ValidatePenalties(const SamplingOptions& options) {
+std::optional<SamplingFault> FindPenaltyFault(const SamplingOptions& options) {
   if (!Within(options.presence_penalty, -kMaxAdditivePenalty,
               kMaxAdditivePenalty)) {
-    return OutsideRange("presence_penalty", options.presence_penalty,
-                        "in [-2, 2]");
+    return SamplingFault{"presence_penalty", options.presence_penalty,
+                         "in [-2, 2]"};
   }
   if (!Within(options.frequency_penalty, -kMaxAdditivePenalty,
               kMaxAdditivePenalty)) {
-    return OutsideRange("frequency_penalty", options.frequency_penalty,
-                        "in [-2, 2]");
+    return SamplingFault{"frequency_penalty", options.frequency_penalty,
+                         "in [-2, 2]"};
   }
   if (!Within(options.repetition_penalty, 1 / kMaxRepetitionPenalty,
               kMaxRepetitionPenalty)) {
-    return OutsideRange("repetition_penalty", options.repetition_penalty,
-                        "in [0.01, 100]");
+    return SamplingFault{"repetition_penalty", options.repetition_penalty,
+                         "in [0.01, 100]"};
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
-absl::Status ValidateLogitBias(const SamplingOptions& options, int vocab_size) {
+std::optional<SamplingFault> FindBiasFault(const SamplingOptions& options,
+                                           int vocab_size) {
   for (const auto& [id, bias] : options.logit_bias) {
     if (id < 0 || id >= vocab_size) {
-      return OutsideRange("logit_bias id", id,
-                          fmt::format("in [0, {})", vocab_size));
+      return SamplingFault{"logit_bias id", static_cast<double>(id),
+                           fmt::format("in [0, {})", vocab_size)};
     }
     if (!Within(bias, -kMaxLogitBias, kMaxLogitBias)) {
-      return OutsideRange("logit_bias", bias, "in [-100, 100]");
+      return SamplingFault{"logit_bias", bias, "in [-100, 100]"};
     }
   }
-  return absl::OkStatus();
+  return std::nullopt;
 }
 
 // Ascending keys are candidates in order: descending logit, then ascending id.
@@ -94,23 +89,33 @@ absl::Status CheckFinite(std::span<const float> logits, int64_t position) {
 
 }  // namespace
 
-absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size) {
+std::optional<SamplingFault> FindSamplingFault(const SamplingOptions& options,
+                                               int vocab_size) {
   if (options.temperature != 0 &&
       !Within(options.temperature, kMinTemperature, kMaxTemperature)) {
-    return OutsideRange("temperature", options.temperature,
-                        "0 (greedy) or in [0.0001, 100]");
+    return SamplingFault{"temperature", options.temperature,
+                         "0 (greedy) or in [0.0001, 100]"};
   }
   if (options.top_k < 0) {
-    return OutsideRange("top_k", options.top_k, "0 (off) or positive");
+    return SamplingFault{"top_k", static_cast<double>(options.top_k),
+                         "0 (off) or positive"};
   }
   if (!Within(options.top_p, 0, 1) || options.top_p == 0) {
-    return OutsideRange("top_p", options.top_p, "in (0, 1]");
+    return SamplingFault{"top_p", options.top_p, "in (0, 1]"};
   }
   if (!Within(options.min_p, 0, 1)) {
-    return OutsideRange("min_p", options.min_p, "in [0, 1]");
+    return SamplingFault{"min_p", options.min_p, "in [0, 1]"};
   }
-  RETURN_IF_ERROR(ValidatePenalties(options));
-  return ValidateLogitBias(options, vocab_size);
+  if (auto fault = FindPenaltyFault(options)) return fault;
+  return FindBiasFault(options, vocab_size);
+}
+
+absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size) {
+  const auto fault = FindSamplingFault(options, vocab_size);
+  if (!fault.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("sampling option {} is {}; it must be {}", fault->option,
+                  fault->value, fault->range));
 }
 
 Sampler::Sampler(const SamplingOptions& options,

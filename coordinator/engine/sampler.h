@@ -6,7 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -17,6 +20,17 @@
 #include "kernels/elementwise.h"
 
 namespace deltafin {
+
+// An option outside of its range.
+struct SamplingFault {
+  std::string_view option;  // the field's name: "top_p"
+  double value = 0;
+  std::string range;  // what it must be: "in (0, 1]"
+};
+
+// The first fault; nullopt when there is none.
+std::optional<SamplingFault> FindSamplingFault(const SamplingOptions& options,
+                                               int vocab_size);
 
 // Errors: INVALID_ARGUMENT naming the option, its value and its range.
 absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size);

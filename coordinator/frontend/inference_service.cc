@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
 #include "coordinator/frontend/reply_stream.h"
@@ -35,6 +36,28 @@ const char* FinishReasonName(FinishReason reason) {
       break;
   }
   return "";
+}
+
+// Errors: INVALID_ARGUMENT.
+template <typename Request>
+absl::StatusOr<Request> Parse(grpc::ByteBuffer bytes) {
+  const size_t length = bytes.Length();
+  Request request;
+  if (grpc::SerializationTraits<Request>::Deserialize(&bytes, &request).ok()) {
+    return request;
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "a message of {} bytes is no {}", length, Request::descriptor()->name()));
+}
+
+template <typename Reply>
+grpc::ByteBuffer Serialize(const Reply& reply) {
+  grpc::ByteBuffer bytes;
+  bool own_buffer = false;
+  const grpc::Status status =
+      grpc::SerializationTraits<Reply>::Serialize(reply, &bytes, &own_buffer);
+  CHECK(status.ok(), "our own message is valid");
+  return bytes;
 }
 
 v1::GenerateReply TokenReply(const TextDelta& delta) {
@@ -74,7 +97,7 @@ v1::GenerateReply LastReply(const RequestResult& result,
 
 // One Generate call: the engine's sink on one side, gRPC's writer on the other.
 // Lives until both are done with it.
-class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
+class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                            public TokenSink,
                            private ReplyTransport {
  public:
@@ -82,7 +105,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
   static GenerateCall* Begin(const InferenceServiceOptions& options,
                              const Tokenizer& tokenizer, Scheduler& scheduler,
                              const grpc::CallbackServerContext& context,
-                             const v1::GenerateRequest& request) {
+                             const grpc::ByteBuffer& request) {
     auto call = std::make_shared<GenerateCall>(options, scheduler);
     call->kept_by_rpc_ = call;
     call->kept_by_engine_ = call;
@@ -118,13 +141,18 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
   void OnDone() override { kept_by_rpc_.reset(); }
 
  private:
-  void Write(const v1::GenerateReply& reply) override { StartWrite(&reply); }
+  void Write(const v1::GenerateReply& reply) override {
+    written_ = Serialize(reply);
+    StartWrite(&written_);
+  }
   void End(const absl::Status& status) override { Finish(ToGrpc(status)); }
 
   absl::StatusOr<RequestId> Submit(const InferenceServiceOptions& options,
                                    const Tokenizer& tokenizer,
                                    absl::Time deadline,
-                                   const v1::GenerateRequest& request) {
+                                   const grpc::ByteBuffer& bytes) {
+    ASSIGN_OR_RETURN(const v1::GenerateRequest request,
+                     Parse<v1::GenerateRequest>(bytes));
     ASSIGN_OR_RETURN(
         ParsedGenerateRequest parsed,
         ParseGenerateRequest(request, tokenizer, options.defaults));
@@ -153,6 +181,7 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
 
   Scheduler& scheduler_;
   ReplyStream replies_;
+  grpc::ByteBuffer written_;  // the reply on its way
   std::unique_ptr<TextSink> text_;
   std::atomic<RequestId> request_id_ = 0;  // 0: refused
   bool readable_ = true;  // engine thread: replies are still taken
@@ -160,8 +189,17 @@ class GenerateCall final : public grpc::ServerWriteReactor<v1::GenerateReply>,
   std::shared_ptr<GenerateCall> kept_by_engine_;
 };
 
+// Answers a unary call with what `method` makes of its request.
+template <typename Request, typename Reply, typename Method>
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context,
-                                 const absl::Status& status) {
+                                 const grpc::ByteBuffer& bytes,
+                                 grpc::ByteBuffer* reply_bytes,
+                                 const Method& method) {
+  const absl::StatusOr<Request> request = Parse<Request>(bytes);
+  absl::Status status = request.status();
+  Reply reply;
+  if (status.ok()) status = method(*request, &reply);
+  *reply_bytes = Serialize(reply);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(ToGrpc(status));
   return reactor;
@@ -176,37 +214,55 @@ InferenceService::InferenceService(InferenceServiceOptions options,
       tokenizer_(tokenizer),
       scheduler_(scheduler) {}
 
-grpc::ServerWriteReactor<v1::GenerateReply>* InferenceService::Generate(
-    grpc::CallbackServerContext* context, const v1::GenerateRequest* request) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
   return GenerateCall::Begin(options_, tokenizer_, scheduler_, *context,
                              *request);
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(
-    grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
-    v1::TokenizeReply* reply) {
-  const auto ids = tokenizer_.Encode(
-      request->text(),
-      request->control() ? SegmentKind::kControl : SegmentKind::kText);
-  if (ids.ok()) reply->mutable_ids()->Add(ids->begin(), ids->end());
-  return Answer(context, AddContext(ids.status(), "text"));
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* reply) {
+  return Answer<v1::TokenizeRequest, v1::TokenizeReply>(
+      context, *request, reply,
+      [this](const auto& text, auto* ids) { return TokenizeText(text, ids); });
 }
 
 grpc::ServerUnaryReactor* InferenceService::Detokenize(
-    grpc::CallbackServerContext* context, const v1::DetokenizeRequest* request,
-    v1::DetokenizeReply* reply) {
-  const auto ids = ParseIds(request->ids(), "ids");
-  if (!ids.ok()) return Answer(context, ids.status());
-  auto text = tokenizer_.Decode(*ids);
-  if (text.ok()) reply->set_text(*std::move(text));
-  return Answer(context, AddContext(text.status(), "ids"));
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* reply) {
+  return Answer<v1::DetokenizeRequest, v1::DetokenizeReply>(
+      context, *request, reply,
+      [this](const auto& ids, auto* text) { return DetokenizeIds(ids, text); });
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetModel(
-    grpc::CallbackServerContext* context, const v1::GetModelRequest*,
-    v1::Model* reply) {
-  *reply = options_.model;
-  return Answer(context, absl::OkStatus());
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* reply) {
+  return Answer<v1::GetModelRequest, v1::Model>(
+      context, *request, reply,
+      [this](const v1::GetModelRequest&, v1::Model* model) {
+        *model = options_.model;
+        return absl::OkStatus();
+      });
+}
+
+absl::Status InferenceService::TokenizeText(const v1::TokenizeRequest& request,
+                                            v1::TokenizeReply* reply) const {
+  const auto ids = tokenizer_.Encode(request.text(), request.control()
+                                                         ? SegmentKind::kControl
+                                                         : SegmentKind::kText);
+  if (ids.ok()) reply->mutable_ids()->Add(ids->begin(), ids->end());
+  return AddContext(ids.status(), "text");
+}
+
+absl::Status InferenceService::DetokenizeIds(
+    const v1::DetokenizeRequest& request, v1::DetokenizeReply* reply) const {
+  const auto ids = ParseIds(request.ids(), "ids");
+  if (!ids.ok()) return ids.status();
+  auto text = tokenizer_.Decode(*ids);
+  if (text.ok()) reply->set_text(*std::move(text));
+  return AddContext(text.status(), "ids");
 }
 
 }  // namespace deltafin

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "kernels/expert_weights.h"
 #include "proto/expert.pb.h"
+#include "proto/protocol_version.h"
 
 namespace grpc {
 class Channel;
@@ -31,8 +32,8 @@ enum class ReplyFate : uint8_t {
 struct FakeNodeOptions {
   ExpertShape shape;
   std::string manifest_digest = "digest";
-  uint32_t wire_version = 1;
-  uint32_t numerics_version = 1;
+  uint32_t wire_version = kWireVersion;
+  uint32_t numerics_version = kNumericsVersion;
   // Not OK: Handshake answers so (a google.rpc code, 0 OK).
   int refuse_with = 0;
   std::string refusal;

@@ -63,13 +63,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   }
   CHECK(work->layer >= 1 && work->layer <= 3);
   CHECK(work->num_tokens >= 1 && work->num_tokens <= kMaxTokens);
+  CHECK(work->num_parts == 0 ||
+        static_cast<uint32_t>(work->part) < work->num_parts);
   CHECK(work->latent.size() == size_t{32} * work->num_tokens);
   CHECK(work->assignment_end.size() == static_cast<size_t>(work->num_tokens));
   size_t num_terms = 0;
   for (int t = 0; t < work->num_tokens; ++t) {
     num_terms += CheckToken(work->assignments_of(t));
   }
-  const deltafin::WorkPlan plan = deltafin::PlanWork(*work);
+  const deltafin::WorkPlan plan =
+      deltafin::PlanWork(deltafin::MergedWork(*work));
   CHECK(static_cast<size_t>(plan.num_terms) == num_terms);
   CHECK(plan.units.size() == plan.slices.size());
   return 0;

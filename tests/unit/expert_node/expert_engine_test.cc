@@ -36,8 +36,11 @@ class Machine {
                                             num_threads);
   }
 
-  LayerResult Run(const LayerWork& work) {
-    return engine->Run(work, std::atomic<bool>(false));
+  LayerResult Run(const LayerWork& work) { return RunParts({work})[0]; }
+  std::vector<LayerResult> RunParts(const std::vector<LayerWork>& parts) {
+    std::vector<const LayerWork*> pointers;
+    for (const LayerWork& part : parts) pointers.push_back(&part);
+    return engine->Run(pointers, std::atomic<bool>(false));
   }
   TieredStoreStats stats() const { return tiers_->stats(); }
 
@@ -210,10 +213,104 @@ TEST(ExpertEngineTest, StopsAtTheNextSliceWhenCancelled) {
   kernel.expert.run_slices = CancelAfterTheFirst;
   Machine machine(kernel, 2, 8);
   const LayerWork work = GeneratedWork(SmallSpec(kShape), 2, 1, 3);
-  const LayerResult result = machine.engine->Run(work, cancel_in_kernel);
-  EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
+  const LayerWork* const parts[] = {&work, &work};
+  for (const LayerResult& result :
+       machine.engine->Run(parts, cancel_in_kernel)) {
+    EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
+    EXPECT_TRUE(result.sums.empty());
+  }
   EXPECT_LE(slices_run, 2);  // one for each thread
-  EXPECT_TRUE(result.sums.empty());
+}
+
+TEST(ExpertEngineTest, DoesNotBeginACancelledRun) {
+  Machine machine(BestKernel(), 2, 8);
+  const LayerWork work = GeneratedWork(SmallSpec(kShape), 2, 1, 3);
+  const LayerWork* const parts[] = {&work};
+  const auto results = machine.engine->Run(parts, std::atomic<bool>(true));
+  EXPECT_EQ(results[0].status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(machine.store->num_reads(), 0);
+}
+
+// `num_parts` parts of one layer that are no two alike.
+std::vector<LayerWork> GeneratedParts(const ModelSpec& spec, int num_parts,
+                                      int num_tokens) {
+  std::vector<LayerWork> parts;
+  for (int part = 0; part < num_parts; ++part) {
+    parts.push_back(GeneratedWork(spec, 2, num_tokens, 100 + part));
+    parts.back().part = part;
+  }
+  return parts;
+}
+
+TEST(ExpertEngineTest, PartsThatRunTogetherReadEverySliceOnce) {
+  const ModelSpec spec = SmallSpec(kShape);
+  const auto parts = GeneratedParts(spec, 4, 128);
+  Machine apart(BestKernel(), 2, 3), together(BestKernel(), 2, 3);
+  const auto results = together.RunParts(parts);
+  ASSERT_EQ(results.size(), parts.size());
+  uint64_t bytes_read = 0;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    const LayerResult alone = apart.Run(parts[p]);
+    ASSERT_TRUE(results[p].status.ok()) << results[p].status;
+    EXPECT_EQ(results[p].tokens, alone.tokens);
+    EXPECT_EQ(results[p].sums, alone.sums) << "part " << p;
+    EXPECT_EQ(results[p].slices_computed, alone.slices_computed);
+    bytes_read += results[p].bytes_read;
+  }
+  EXPECT_EQ(together.store->num_slices_read(), spec.num_experts * kSlices);
+  EXPECT_GT(apart.store->num_slices_read(), 2 * spec.num_experts * kSlices);
+  EXPECT_EQ(bytes_read, spec.num_experts * kShape.payload_bytes());
+  EXPECT_EQ(bytes_read, together.stats().bytes_read);
+}
+
+TEST(ExpertEngineTest, PartsInAnyCutAndOrderGiveTheDefinedSums) {
+  const ModelSpec spec = SmallSpec(kShape);
+  std::vector<LayerWork> parts = GeneratedParts(spec, 3, 5);
+  parts[1] = ShareOf(parts[1], 0, 2);  // single slices
+  parts[2].assignments.resize(parts[2].assignment_end[0]);
+  parts[2].assignment_end.assign(5, parts[2].assignment_end[0]);  // one token
+  std::swap(parts[0], parts[2]);
+  const auto results = Machine(BestKernel(), 3, 2).RunParts(parts);
+  EXPECT_EQ(results[0].tokens, std::vector<int>{0});
+  for (size_t p = 0; p < parts.size(); ++p) {
+    ASSERT_TRUE(results[p].status.ok()) << results[p].status;
+    EXPECT_EQ(SumsOf(results[p]), DefinedSums(spec, parts[p])) << "part " << p;
+  }
+}
+
+TEST(ExpertEngineTest, AnErrorInOnePartIsThatPartsAlone) {
+  const ModelSpec spec = SmallSpec(kShape);
+  std::vector<LayerWork> parts = GeneratedParts(spec, 3, 20);
+  parts[1].latent[7 * kShape.latent_size] =
+      std::numeric_limits<float>::quiet_NaN();
+  Machine machine(BestKernel(), 2, 8);
+  const auto results = machine.RunParts(parts);
+  const LayerResult alone = machine.Run(parts[1]);
+  EXPECT_EQ(results[1].status, alone.status);
+  EXPECT_EQ(results[1].status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(results[1].error_expert, alone.error_expert);
+  EXPECT_EQ(results[1].error_token, 7);
+  EXPECT_TRUE(results[1].sums.empty());
+  EXPECT_EQ(SumsOf(results[0]), DefinedSums(spec, parts[0]));
+  EXPECT_EQ(SumsOf(results[2]), DefinedSums(spec, parts[2]));
+  EXPECT_EQ(results[0].bytes_read, machine.stats().bytes_read);
+}
+
+TEST(ExpertEngineTest, AnUnreadableExpertFailsThePartsThatWantIt) {
+  const ModelSpec spec = SmallSpec(kShape);
+  std::vector<LayerWork> parts = GeneratedParts(spec, 2, 1);
+  parts[0].assignments = {{6, {0, 3}, 0.5f}};
+  parts[1].assignments = {{5, {0, 3}, 0.5f}};
+  for (LayerWork& part : parts) part.assignment_end = {1};
+  Machine machine(BestKernel(), 2, 8);
+  machine.store->set_failure([](ExpertKey key) {
+    return key.expert == 6 ? absl::DataLossError("expert 6 is short")
+                           : absl::OkStatus();
+  });
+  const auto results = machine.RunParts(parts);
+  EXPECT_EQ(results[0].status, absl::DataLossError("expert 6 is short"));
+  ASSERT_TRUE(results[1].status.ok()) << results[1].status;
+  EXPECT_EQ(SumsOf(results[1]), DefinedSums(spec, parts[1]));
 }
 
 TEST(ExpertEngineTest, ServesSeveralCallersAtOnce) {

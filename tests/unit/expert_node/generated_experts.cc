@@ -146,6 +146,7 @@ v1::LayerRequest RequestOf(const LayerWork& work) {
   request.set_step(work.step);
   request.set_layer(work.layer);
   request.set_part(work.part);
+  request.set_num_parts(work.num_parts);
   request.set_num_tokens(work.num_tokens);
   request.set_latent(work.latent.data(), work.latent.size() * sizeof(float));
   for (const int end : work.assignment_end) request.add_assignment_end(end);

@@ -69,6 +69,12 @@ const BadRequest kBadRequests[] = {
     {"LayerBeyondTheLast", [](auto& r) { r.set_layer(5); }, "layer: 5"},
     {"HugeLayer", [](auto& r) { r.set_layer(0xffffffffu); },
      "layer: 4294967295"},
+    {"PartBeyondTheirNumber",
+     [](auto& r) {
+       r.set_part(2);
+       r.set_num_parts(2);
+     },
+     "part: 2, num_parts says 2"},
     {"NoTokens", [](auto& r) { r.set_num_tokens(0); },
      "num_tokens: 0, 1 to 16 are accepted"},
     {"TooManyTokens", [](auto& r) { r.set_num_tokens(17); }, "num_tokens: 17"},

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace deltafin {
 namespace {
 
@@ -17,8 +19,10 @@ LayerWork WorkOf(std::vector<std::vector<Assignment>> tokens) {
   return work;
 }
 
+WorkPlan PlanOf(const LayerWork& work) { return PlanWork(MergedWork(work)); }
+
 TEST(WorkPlanTest, GroupsTokensByExpertAndRun) {
-  const WorkPlan plan = PlanWork(WorkOf({
+  const WorkPlan plan = PlanOf(WorkOf({
       {{7, {0, 2}, 0.1f}, {2, {0, 2}, 0.2f}},
       {{2, {0, 2}, 0.3f}, {2, {4, 1}, 0.3f}},
   }));
@@ -34,7 +38,7 @@ TEST(WorkPlanTest, GroupsTokensByExpertAndRun) {
 }
 
 TEST(WorkPlanTest, MakesOneUnitForEachSliceOfAGroup) {
-  const WorkPlan plan = PlanWork(WorkOf({{{5, {1, 3}, 1}}}));
+  const WorkPlan plan = PlanOf(WorkOf({{{5, {1, 3}, 1}}}));
   ASSERT_EQ(plan.units.size(), 3u);
   EXPECT_EQ(plan.slices[0], (SliceKey{{3, 5}, 1}));
   EXPECT_EQ(plan.slices[2], (SliceKey{{3, 5}, 3}));
@@ -42,7 +46,7 @@ TEST(WorkPlanTest, MakesOneUnitForEachSliceOfAGroup) {
 }
 
 TEST(WorkPlanTest, NumbersRowsOfTokensWithWorkOnly) {
-  const WorkPlan plan = PlanWork(
+  const WorkPlan plan = PlanOf(
       WorkOf({{}, {{1, {0, 1}, 1}}, {}, {{1, {0, 1}, 1}, {4, {0, 1}, 1}}}));
   EXPECT_EQ(plan.row_tokens, (std::vector<int>{1, 3}));
   const TokenList& both = plan.token_lists[plan.groups[0].token_list];
@@ -52,13 +56,27 @@ TEST(WorkPlanTest, NumbersRowsOfTokensWithWorkOnly) {
 
 TEST(WorkPlanTest, SharesOneTokenListAmongExpertsOfTheSameTokens) {
   const WorkPlan plan =
-      PlanWork(WorkOf({{{1, {0, 1}, 1}, {2, {0, 1}, 1}, {3, {0, 1}, 1}}}));
+      PlanOf(WorkOf({{{1, {0, 1}, 1}, {2, {0, 1}, 1}, {3, {0, 1}, 1}}}));
   EXPECT_EQ(plan.groups.size(), 3u);
   EXPECT_EQ(plan.token_lists.size(), 1u);
 }
 
+TEST(WorkPlanTest, WantsASliceOfSeveralPartsOnce) {
+  const LayerWork first = WorkOf({{{1, {0, 2}, 0.1f}}, {{4, {0, 1}, 0.2f}}});
+  const LayerWork second = WorkOf({{}, {{1, {0, 2}, 0.3f}}});
+  const LayerWork* const parts[] = {&first, &second};
+  const WorkPlan plan = PlanWork(MergedWork(parts));
+  ASSERT_EQ(plan.groups.size(), 2u);
+  EXPECT_EQ(plan.token_lists[plan.groups[0].token_list].tokens,
+            (std::vector<int>{0, 3}));
+  EXPECT_EQ(plan.groups[0].weights, (std::vector<float>{0.1f, 0.3f}));
+  EXPECT_EQ(plan.slices,
+            (std::vector<SliceKey>{{{3, 1}, 0}, {{3, 1}, 1}, {{3, 4}, 0}}));
+  EXPECT_EQ(plan.row_tokens, (std::vector<int>{0, 1, 3}));
+}
+
 TEST(WorkPlanTest, IsEmptyForARequestWithoutWork) {
-  const WorkPlan plan = PlanWork(WorkOf({{}, {}}));
+  const WorkPlan plan = PlanOf(WorkOf({{}, {}}));
   EXPECT_TRUE(plan.row_tokens.empty());
   EXPECT_TRUE(plan.units.empty());
   EXPECT_EQ(plan.num_terms, 0);

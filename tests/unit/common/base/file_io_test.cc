@@ -1,6 +1,10 @@
 #include "common/base/file_io.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -89,6 +93,23 @@ TEST(AtomicFileTest, LeavesNothingBehindWhenDropped) {
   }
   EXPECT_EQ(FilesIn(dir), std::vector<std::string>{"f"});
   EXPECT_EQ(*ReadFile(dir.File("f"), 100), "old");
+}
+
+TEST(AtomicFileTest, LeavesNothingBehindWhenTheProcessIsKilled) {
+  TempDir dir;
+  const int nameless = open(dir.path().c_str(), O_TMPFILE | O_RDWR, 0600);
+  if (nameless < 0) GTEST_SKIP() << "no files without names in " << dir.path();
+  close(nameless);
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto file = AtomicFile::Create(dir.File("f"));
+    kill(getpid(), file.ok() ? SIGKILL : SIGTERM);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_EQ(FilesIn(dir), std::vector<std::string>{});
 }
 
 TEST(AtomicFileTest, WritesAtOffsetsInAnyOrder) {

@@ -1,6 +1,9 @@
 #include "common/net/listen_address.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace deltafin {
 namespace {
@@ -46,6 +49,26 @@ TEST(ListenAddressTest, RefusesAddressesThatOtherMachinesReach) {
               std::string::npos)
         << status;
   }
+}
+
+TEST(ListenAddressTest, TellsWhetherAPortIsFree) {
+  const int server = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(bind(server, any, size), 0);
+  ASSERT_EQ(getsockname(server, any, &size), 0);
+  ASSERT_EQ(listen(server, 1), 0);
+  const ListenAddress taken{"127.0.0.1", ntohs(address.sin_port)};
+  const absl::Status status = RequireFreePort(taken);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(std::string(status.message()).find(taken.ToString()),
+            std::string::npos);
+  close(server);
+  EXPECT_TRUE(RequireFreePort(taken).ok());
+  EXPECT_TRUE(RequireFreePort({"127.0.0.1", 0}).ok());
 }
 
 TEST(ListenAddressTest, SaysWhichHostIsUnknown) {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "coordinator/cli/exit_code.h"
+#include "common/net/exit_code.h"
 #include "tests/testing/temp_dir.h"
 
 namespace deltafin {
@@ -38,6 +38,21 @@ TEST_F(CoordinatorFlagsTest, NodesAreSeparatedByCommas) {
   const auto options = Parse({"--model", "/m", "--nodes", "a:1,b:2"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->nodes, ElementsAre("a:1", "b:2"));
+}
+
+TEST_F(CoordinatorFlagsTest, SpacesAroundNodesAreNoPartOfThem) {
+  const auto options =
+      Parse({"--model", "/m", "--nodes", " a:1, b:2 ,[::1]:3"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->nodes, ElementsAre("a:1", "b:2", "[::1]:3"));
+}
+
+TEST_F(CoordinatorFlagsTest, EmptyNodesAreUsageErrors) {
+  for (const char* nodes : {"", " ", ",", "a:1,", "a:1,,b:2", "a:1 b:2"}) {
+    const auto status = Parse({"--model", "/m", "--nodes", nodes}).status();
+    EXPECT_EQ(ExitCodeOf(status), kExitUsage) << nodes;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("host:port"));
+  }
 }
 
 TEST_F(CoordinatorFlagsTest, FlagsOverrideTheFile) {

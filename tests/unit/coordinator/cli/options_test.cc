@@ -78,7 +78,8 @@ TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {
 
 TEST(CoordinatorOptionsTest, AddressesNeedAPort) {
   for (const char* bad :
-       {"host", "host:", ":80", "host:0", "host:65536", "host:8x", "host:-1"}) {
+       {"host", "host:", ":80", "host:0", "host:65536", "host:8x", "host:-1",
+        "a host:1", "http://host:1", "host/x:1", "[::1:1", "::1:1", "[]:1"}) {
     v1::CoordinatorConfig config;
     config.add_nodes(bad);
     EXPECT_FALSE(ParseCoordinatorOptions(config).ok()) << bad;

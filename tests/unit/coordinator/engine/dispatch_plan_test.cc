@@ -77,6 +77,18 @@ std::map<std::tuple<int, int, int, float>, int> Asked(
   return asked;
 }
 
+TEST(DispatchPlanTest, TellsEachNodeHowManyPartsItGets) {
+  const Routing routing = MakeRouting(300, 4);
+  DispatchPlan plan(2);
+  plan.Build({1, 2, 3}, routing.view(), *EvenCut(2, 12));
+  for (int node = 0; node < 2; ++node) {
+    ASSERT_EQ(plan.parts(node).size(), 3u);  // of 128, 128 and 44 tokens
+    for (const PlannedPart& part : plan.parts(node)) {
+      EXPECT_EQ(part.request.num_parts(), 3u);
+    }
+  }
+}
+
 TEST(DispatchPlanTest, AsksForEveryTokenExpertAndSliceOnce) {
   for (const int num_nodes : {1, 2, 3, 5, 8}) {
     for (const int num_slices : {1, 3, 12}) {

@@ -1,5 +1,6 @@
 #include "coordinator/frontend/inference_service.h"
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -177,6 +178,35 @@ TEST_F(InferenceServiceTest, RefusesWhatIsOutOfRangeByName) {
   answer = Generate(request);
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(answer.replies.empty());
+}
+
+TEST_F(InferenceServiceTest, BytesThatAreNoRequestAreRefusedWithoutNoise) {
+  const auto channel = grpc::CreateChannel(server_->address(),
+                                           grpc::InsecureChannelCredentials());
+  const grpc::Slice slice("\x0a\xff\xff no message");
+  ::testing::internal::CaptureStderr();
+  for (const std::string method :
+       {"Generate", "Tokenize", "Detokenize", "GetModel"}) {
+    grpc::GenericStub stub(channel);
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareCall(
+        &context, "/deltafin.v1.InferenceService/" + method, &queue);
+    grpc::Status status;
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    call->WriteLast(grpc::ByteBuffer(&slice, 1), {}, nullptr);
+    queue.Next(&tag, &ok);
+    call->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(status.error_message(),
+              "a message of 14 bytes is no " + method + "Request");
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_TRUE(Generate(TextRequest(2)).status.ok());
 }
 
 TEST_F(InferenceServiceTest, CancellingTheCallFreesItsSequence) {

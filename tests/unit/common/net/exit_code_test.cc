@@ -1,6 +1,8 @@
-#include "coordinator/cli/exit_code.h"
+#include "common/net/exit_code.h"
 
 #include <gtest/gtest.h>
+
+#include <csignal>
 
 namespace deltafin {
 namespace {
@@ -16,7 +18,17 @@ TEST(ExitCodeTest, FollowsTheStatus) {
   EXPECT_EQ(ExitCodeOf(absl::UnavailableError("x")), 69);
   EXPECT_EQ(ExitCodeOf(absl::ResourceExhaustedError("x")), 69);
   EXPECT_EQ(ExitCodeOf(absl::DeadlineExceededError("x")), 69);
-  EXPECT_EQ(ExitCodeOf(InterruptedError()), 130);
+}
+
+TEST(ExitCodeTest, ASignalAddsItsNumberTo128) {
+  EXPECT_EQ(ExitCodeOf(InterruptedError(SIGINT)), 130);
+  EXPECT_EQ(ExitCodeOf(InterruptedError(SIGTERM)), 143);
+  EXPECT_EQ(ExitCodeOf(InterruptedError(SIGHUP)), 129);
+  EXPECT_EQ(InterruptedError(SIGTERM).message(), "interrupted by SIGTERM");
+}
+
+TEST(ExitCodeTest, AChildsCodeIsPassedOn) {
+  EXPECT_EQ(ExitCodeOf(WithExitCode(absl::AbortedError("x"), 64)), 64);
 }
 
 TEST(ExitCodeTest, UsageErrorKeepsItsMessage) {
