@@ -89,8 +89,8 @@ class NodeRegistry : public ClusterView {
   v1::ClusterHealth health() const;
   // The verdict alone: cheap.
   Judgement judgement() const;
-  // Those that can work, by slot.
-  std::vector<ConnectedMember> connected_members() const;
+  // Those that serve or drain, by slot.
+  std::vector<ConnectedMember> members_in_service() const;
 
  private:
   absl::StatusOr<int> SlotFor(const v1::JoinRequest& request)

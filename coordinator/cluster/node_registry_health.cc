@@ -86,12 +86,15 @@ int NodeRegistry::CopiesLeast() const {
   return copies_.copies;
 }
 
-std::vector<ConnectedMember> NodeRegistry::connected_members() const {
+std::vector<ConnectedMember> NodeRegistry::members_in_service() const {
   MutexLock lock(mutex_);
   std::vector<ConnectedMember> members;
   for (int slot = 0; slot < table_.num_slots(); ++slot) {
     const MemberRecord& record = table_.at(slot);
-    if (record.is_free() || !placement_->member(slot).can_work()) continue;
+    if (record.state != MemberState::kServing &&
+        record.state != MemberState::kDraining) {
+      continue;
+    }
     members.push_back({record.name, record.channel, record.identity});
   }
   return members;
