@@ -14,6 +14,7 @@
 #include "common/net/server_lifecycle.h"
 #include "coordinator/cli/run_report.h"
 #include "coordinator/cli/stats_table.h"
+#include "coordinator/cluster/admin_service.h"
 #include "coordinator/cluster/cluster_service.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/frontend/inference_service.h"
@@ -125,7 +126,8 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                            coordinator.tokenizer(), coordinator.scheduler());
   Membership& membership = coordinator.membership();
   ClusterService cluster(membership.registry());
-  std::vector<grpc::Service*> services{&service};
+  AdminService admin(membership.registry());
+  std::vector<grpc::Service*> services{&service, &admin};
   if (coordinator.accepts_nodes()) services.push_back(&cluster);
   ServerOptions server_options;
   server_options.listen = listen;
