@@ -212,7 +212,7 @@ absl::Status NodeRegistry::Leave(const v1::LeaveRequest& request) {
       FindProcess(request.node_id(), request.incarnation());
   if (record == nullptr) return absl::OkStatus();
   NoteEnd(clock_.Elapsed(), &record->life);
-  record->has_left = true;
+  record->has_left = !record->life.is_named;
   Settle();
   return absl::OkStatus();
 }

@@ -75,10 +75,10 @@ TEST_F(RegistryTest, AFailedAndSilentNodeNeedsBoth) {
 TEST_F(RegistryTest, AnAnswerRedeemsWhoOwedOneAndNobodyElse) {
   Serve(JoinOf(1));
   registry_->MemberFailed(SlotOf(1), absl::DeadlineExceededError("silent"));
-  registry_->PartAnswered(SlotOf(1), {.elapsed = absl::Milliseconds(3)});
+  registry_->PartAnswered(SlotOf(1), Took(absl::Milliseconds(3)));
   EXPECT_EQ(StateOf(1), MemberState::kServing);
   registry_->MemberFailed(SlotOf(1), absl::DataLossError("bad sector"));
-  registry_->PartAnswered(SlotOf(1), {.elapsed = absl::Milliseconds(3)});
+  registry_->PartAnswered(SlotOf(1), Took(absl::Milliseconds(3)));
   EXPECT_EQ(StateOf(1), MemberState::kSuspect);
 }
 
@@ -189,6 +189,17 @@ TEST_F(RegistryTest, WhoLeavesIsListedNoMoreAndMayComeBack) {
   EXPECT_THAT(Listed(), ElementsAre("id-1 serving", "id-2 serving"));
 }
 
+TEST_F(RegistryTest, ANamedMemberThatLeavesIsStillListed) {
+  const v1::JoinRequest join = JoinOf(1);
+  registry_->AddNamed(join.address(), FakeChannel());
+  Serve(join);
+  v1::LeaveRequest leave;
+  leave.set_node_id("id-1");
+  leave.set_incarnation(1);
+  ASSERT_TRUE(registry_->Leave(leave).ok());
+  EXPECT_THAT(Listed(), ElementsAre("id-1 suspect"));
+}
+
 TEST_F(RegistryTest, ADrainingNodeHasNoShare) {
   Serve(JoinOf(1));
   Serve(JoinOf(2));
@@ -259,6 +270,34 @@ TEST_F(RegistryTest, RefusesAnotherModelWithBothValues) {
   EXPECT_EQ(registry_->Join(join).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Listed(), IsEmpty());
+}
+
+TEST_F(RegistryTest, TellsTimesAndErrorsOfEachNode) {
+  v1::JoinRequest join = JoinOf(1);
+  join.mutable_capacity()->set_cores(12);
+  Serve(join);
+  for (uint32_t us = 1; us <= 200; ++us) {  // the last 128 count: 73 to 200
+    v1::HeartbeatRequest beat = BeatOf(join);
+    beat.set_round_trip_us(us);
+    beat.mutable_capacity()->set_cores(12);
+    beat.mutable_load()->set_resident_experts(us);
+    ASSERT_TRUE(registry_->Heartbeat(beat).ok());
+    registry_->PartAnswered(0, Took(absl::Microseconds(10 * us)));
+  }
+  registry_->MemberFailed(0, absl::UnavailableError("cable"));
+  clock_.Advance(absl::Milliseconds(1500));
+  const v1::NodeHealth node = registry_->health().nodes(0);
+  EXPECT_EQ(node.name(), join.address());
+  EXPECT_EQ(node.version(), "1.2.3");
+  EXPECT_EQ(node.round_trip_p50_us(), 136u);
+  EXPECT_EQ(node.round_trip_p99_us(), 199u);
+  EXPECT_EQ(node.layer_p50_us(), 1360u);
+  EXPECT_EQ(node.layer_p99_us(), 1990u);
+  EXPECT_EQ(node.capacity().cores(), 12u);
+  EXPECT_EQ(node.load().resident_experts(), 200u);
+  EXPECT_EQ(node.errors(), 1u);
+  EXPECT_EQ(node.remark(), "cable");
+  EXPECT_EQ(node.last_seen_ms(), 1500u);
 }
 
 TEST_F(RegistryTest, AStreamThatLeadsToAnotherNodeMakesSuspect) {

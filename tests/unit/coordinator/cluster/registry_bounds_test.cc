@@ -3,6 +3,8 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <sstream>
 
 #include "common/base/log.h"

@@ -41,7 +41,7 @@ class RegistryTest : public ::testing::Test {
   static RegistryOptions DefaultOptions() {
     RegistryOptions options;
     options.placement.num_slices = 4;
-    options.extent = {1, 2, 3, 4, 2};
+    options.extent = {1, 2, 3, 4, 16};
     options.identity = {kDigest, "test"};
     return options;
   }
@@ -69,6 +69,12 @@ class RegistryTest : public ::testing::Test {
     beat.set_node_id(join.identity().node_id());
     beat.set_incarnation(join.incarnation());
     return beat;
+  }
+
+  static PartTiming Took(absl::Duration elapsed) {
+    PartTiming timing;
+    timing.elapsed = elapsed;
+    return timing;
   }
 
   // Joins and sends the first heartbeat.
