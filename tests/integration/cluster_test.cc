@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 
+#include "common/base/file_io.h"
 #include "tests/integration/joined_cluster.h"
 
 namespace deltafin::testing {
@@ -60,6 +61,13 @@ std::set<std::string> IdsOf(const v1::ClusterHealth& health) {
   return ids;
 }
 
+// The node id that a data folder keeps.
+std::string IdIn(const std::string& folder) {
+  const absl::StatusOr<std::string> text = ReadFile(folder + "/node_id", 100);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.ok() ? text->substr(0, text->find('\n')) : "";
+}
+
 TEST(ClusterTest, ANodeThatDiesShowsInNoTextAndComesBackAsItself) {
   JoinedCluster cluster;
   cluster.StartNode("a");
@@ -108,20 +116,22 @@ TEST(ClusterTest, TheListIsTheLiveSetWhateverIsRestarted) {
   JoinedCluster cluster;
   cluster.StartNode("kept");
   cluster.StartNode("wiped");
-  const std::string kept_id = cluster.WaitForServing(2).nodes(0).node_id();
+  std::set<std::string> before = IdsOf(cluster.WaitForServing(2));
+  const std::string kept_id = IdIn(cluster.FolderOf("kept"));
   for (int round = 0; round < 5; ++round) {
     cluster.KillNode("kept");
     cluster.KillNode("wiped");
     cluster.WipeNode("wiped");
     cluster.StartNode("kept");
     cluster.StartNode("wiped");
-    const std::set<std::string> before = IdsOf(cluster.Health());
     const v1::ClusterHealth health =
         cluster.WaitForHealth([&](const v1::ClusterHealth& health) {
           return health.nodes_size() == 2 && IdsOf(health) != before &&
                  health.verdict() == v1::ClusterHealth::HEALTHY;
         });
-    EXPECT_TRUE(IdsOf(health).contains(kept_id));
+    before = IdsOf(health);
+    EXPECT_EQ(before, (std::set<std::string>{kept_id,
+                                             IdIn(cluster.FolderOf("wiped"))}));
   }
   cluster.StopNode("wiped");
   EXPECT_EQ(cluster.WaitForServing(1).nodes(0).node_id(), kept_id);
