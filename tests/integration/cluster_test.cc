@@ -21,19 +21,17 @@ using ::testing::HasSubstr;
 constexpr uint32_t kTokens = 300;
 
 v1::GenerateRequest Request() {
-  v1::GenerateRequest request;
-  request.set_text("It was");
-  request.set_add_bos(true);
-  request.set_max_new_tokens(kTokens);
+  v1::GenerateRequest request = IdsRequest({3, 14, 159, 265}, kTokens);
   request.set_ignore_eos(true);
   return request;
 }
 
 // What one process without nodes writes.
 const Json& AloneIds() {
-  static const Json ids = RunDeltafinJson(
-      {"run", "--prompt", "It was", "--max-new-tokens", std::to_string(kTokens),
-       "--ignore-eos", "--log-level", "warn"})["output_ids"];
+  static const Json ids =
+      RunDeltafinJson({"run", "--prompt-ids", "3,14,159,265",
+                       "--max-new-tokens", std::to_string(kTokens),
+                       "--ignore-eos", "--log-level", "warn"})["output_ids"];
   return ids;
 }
 
