@@ -1,7 +1,6 @@
 // Times a layer whose experts cost nothing through dispatcher, stream and node,
 // against a bare TCP ping-pong of the same bytes in the same run.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/child.h"
 #include "bench/empty_node.h"
 #include "bench/ping_pong.h"
 #include "common/base/check.h"
@@ -86,42 +86,6 @@ Options ParseOptions(int argc, char** argv) {
   }
   return options;
 }
-
-// A process that serves on a port until its parent ends it. Made before this
-// process has threads.
-class Child {
- public:
-  // `serve` tells its port through the function it is given, then serves; it
-  // ends with the process.
-  explicit Child(const std::function<void(std::function<void(int)>)>& serve) {
-    int ports[2];
-    CHECK(pipe(ports) == 0);
-    pid_ = fork();
-    CHECK(pid_ >= 0);
-    if (pid_ == 0) {
-      close(ports[0]);
-      serve([&](int port) {
-        CHECK(write(ports[1], &port, sizeof(port)) == sizeof(port));
-      });
-      _exit(0);
-    }
-    close(ports[1]);
-    CHECK(read(ports[0], &port_, sizeof(port_)) == sizeof(port_));
-    close(ports[0]);
-  }
-  ~Child() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  int port() const { return port_; }
-
- private:
-  pid_t pid_ = -1;
-  int port_ = 0;
-};
 
 std::unique_ptr<Child> NodeChild() {
   return std::make_unique<Child>([](const std::function<void(int)>& tell) {

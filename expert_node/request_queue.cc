@@ -20,7 +20,7 @@ RequestQueue::Turn RequestQueue::Take() {
       const Run run = NextRun();
       wake = WaitOf(run);
       if (wake == absl::InfinitePast() || wake <= absl::Now()) {
-        return {Task::kRun, Take(run)};
+        return {Task::kRun, Begin(run)};
       }
     }
     if (!reading_ && !closed_ && HasRoom()) {
@@ -39,7 +39,7 @@ RequestQueue::Run RequestQueue::NextRun() const {
   uint32_t num_parts = 0;
   bool full = false;
   bool others_wait = false;
-  for (size_t i = 0; i < waiting_.size() && !full; ++i) {
+  for (size_t i = 0; i < waiting_.size(); ++i) {
     const LayerWork& work = waiting_[i]->work;
     if (!SameLayer(work, oldest.work)) {
       others_wait = true;
@@ -63,7 +63,7 @@ absl::Time RequestQueue::WaitOf(const Run& run) const {
                                   : absl::InfinitePast();
 }
 
-RequestQueue::Requests RequestQueue::Take(const Run& run) {
+RequestQueue::Requests RequestQueue::Begin(const Run& run) {
   uint32_t num_parts = 0;
   for (const size_t i : run.members) {
     waiting_bytes_ -= BytesOf(*waiting_[i]);

@@ -106,7 +106,8 @@ class RequestQueue {
   Run NextRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Until when the run is to wait; the past if it is not.
   absl::Time WaitOf(const Run& run) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Requests Take(const Run& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Moves the run's requests to running_.
+  Requests Begin(const Run& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   size_t NumRunOf(const LayerWork& work) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -38,8 +38,8 @@ absl::Status StreamEnd(const grpc::Status& status) {
     case grpc::StatusCode::CANCELLED:
     case grpc::StatusCode::UNKNOWN:
     case grpc::StatusCode::UNAVAILABLE:
-      return absl::UnavailableError(
-          fmt::format("connection lost: {}", status.error_message()));
+      return absl::UnavailableError(fmt::format(
+          "connection lost: {}; see that node's log", status.error_message()));
     default:
       return FromGrpc(status);
   }
@@ -286,6 +286,12 @@ NodeEvent ExpertClients::CompleteHandshake(Node* node) {
   node->greeting.reset();
   node->hello_context.reset();
   absl::Status status = FromGrpc(node->end);
+  if (absl::IsUnavailable(status)) {
+    status = absl::UnavailableError(
+        fmt::format("{}; is deltafin-node running there? Start it, or take it "
+                    "out of --nodes",
+                    std::string(status.message())));
+  }
   if (status.ok()) status = CheckNodeIdentity(node->hello, node->info);
   if (node->closing) status.Update(absl::CancelledError("closed"));
   if (!status.ok()) return Closed(node, AddContext(status, "handshake"));

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
+#include <string>
 
 #include "spine_node/torch/operators.h"
 
@@ -31,6 +32,20 @@ void ForbidReducedPrecision(int num_threads) {
   at::set_num_threads(num_threads);
 }
 
+// Throws FAILED_PRECONDITION, with what to do, where libtorch sees no such
+// device.
+at::Device PresentDevice(const std::string& name) {
+  const at::Device device(name);
+  const bool missing =
+      (device.type() == at::kCUDA && !at::globalContext().hasCUDA()) ||
+      (device.type() == at::kMPS && !at::globalContext().hasMPS());
+  if (!missing) return device;
+  throw SpineError{kFailedPrecondition,
+                   "libtorch sees no device '" + name +
+                       "' here; check its driver and that this libtorch was "
+                       "built for it, or use --device cpu"};
+}
+
 }  // namespace
 
 TorchSpine::TorchSpine(const DeltafinModel& model,
@@ -39,7 +54,7 @@ TorchSpine::TorchSpine(const DeltafinModel& model,
     : is_mla_(model.is_mla, model.is_mla + model.num_hidden_layers),
       model_(model),
       source_(source),
-      device_(std::string(options.device)),
+      device_(PresentDevice(options.device)),
       generation_bytes_(options.generation_bytes) {
   model_.is_mla = is_mla_.data();
   ForbidReducedPrecision(options.num_threads);

@@ -20,6 +20,7 @@ struct SpineError {
 };
 
 inline constexpr int32_t kInvalidArgument = 3;
+inline constexpr int32_t kFailedPrecondition = 9;
 inline constexpr int32_t kOutOfRange = 11;
 inline constexpr int32_t kInternal = 13;
 

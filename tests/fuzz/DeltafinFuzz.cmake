@@ -23,7 +23,7 @@ function(deltafin_fuzz name)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/${name} "-DCORPUS=${corpus}"
              -DPROGRAM=$<TARGET_FILE:${name}> -DRUNS=${ARG_ITERATIONS} -P ${DELTAFIN_FUZZ_DIR}/run_libfuzzer.cmake)
-    set(timeout 0)
+    set(timeout 604800)  # libFuzzer keeps its own bounds
   else()
     set(timeout 300)
     target_sources(${name} PRIVATE ${DELTAFIN_FUZZ_DIR}/replay_driver.cc ${DELTAFIN_FUZZ_DIR}/mutator.cc)

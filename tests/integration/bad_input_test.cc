@@ -130,6 +130,49 @@ TEST(BadFlagsTest, AreUsageErrors) {
   EXPECT_EQ(RunDeltafin({}).exit_code, 64);
 }
 
+TEST(BadFlagsTest, SamplingValuesNameTheirFlag) {
+  const Words bad[] = {{"--seed", "18446744073709551616"},
+                       {"--seed", "-1"},
+                       {"--presence-penalty", "3"},
+                       {"--frequency-penalty", "-3"},
+                       {"--repetition-penalty", "101"},
+                       {"--temperature", "1e-5"},
+                       {"--top-p", "2"},
+                       {"--min-p", "nan"},
+                       {"--top-k", "99999999999"}};
+  for (const Words& flag : bad) ExpectRefused(RunNano(flag), 64, {flag[0]});
+}
+
+TEST(BadFlagsTest, EmptyValuesNameTheirFlag) {
+  for (const char* flag :
+       {"--model", "--nodes", "--spine", "--device", "--kernel", "--ram",
+        "--threads", "--seed", "--cache-dir", "--config", "--dump-logits",
+        "--stop", "--log-level"}) {
+    ExpectRefused({"run", "--prompt", "It was", flag, ""}, 64,
+                  {flag, "the value is empty"});
+  }
+  ExpectRefused({"serve", "--listen", ""}, 64, {"--listen"});
+  ExpectRefused({"info", ""}, 64, {"DIR"});
+  for (const char* flag : {"--model", "--listen", "--ram", "--cache-dir"}) {
+    const auto node =
+        RunProcess({DeltafinNodeBinary(), flag, ""}, absl::Minutes(1));
+    ASSERT_TRUE(node.ok()) << node.status();
+    EXPECT_EQ(node->exit_code, 64);
+    EXPECT_THAT(node->err, HasSubstr(flag));
+  }
+}
+
+TEST(BadFlagsTest, NodesAreCheckedBeforeAnyConnection) {
+  ExpectRefused(RunNano({"--nodes", "127.0.0.1:1,"}), 64, {"host:port"});
+  ExpectRefused(RunNano({"--nodes", "127.0.0.1:1, , 127.0.0.1:2"}), 64,
+                {"host:port"});
+  ExpectRefused(RunNano({"--nodes", "http://127.0.0.1:1"}), 64, {"host:port"});
+}
+
+TEST(BadDeviceTest, IsUnavailableWithAdvice) {
+  ExpectRefused(RunNano({"--device", "mps"}), 69, {"--device cpu"});
+}
+
 TEST(BadPromptTest, IsBadInput) {
   ExpectRefused({"run", "--prompt", ""}, 65, {"prompt is empty"});
   ExpectRefused({"run", "--prompt", "a \xff b"}, 65, {"prompt", "UTF-8"});
@@ -157,9 +200,17 @@ TEST(BadFileTest, IsNamed) {
                 {folder.File("text")});
 }
 
-TEST(BadPortTest, PortInUseIsNamed) {
+TEST(BadPortTest, PortInUseIsNamedBeforeTheModelIsLookedAt) {
   ServeProcess first({});
-  ExpectRefused({"serve", "--listen", first.address()}, 69, {first.address()});
+  ExpectRefused(
+      {"serve", "--listen", first.address(), "--model", "/no/such/model"}, 69,
+      {first.address()});
+  const auto node = RunProcess({DeltafinNodeBinary(), "--listen",
+                                first.address(), "--model", "/no/such/model"},
+                               absl::Minutes(1));
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_EQ(node->exit_code, 69);
+  EXPECT_THAT(node->err, HasSubstr(first.address()));
 }
 
 class BadNodeTest : public ::testing::Test {

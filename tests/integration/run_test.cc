@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <fstream>
@@ -134,27 +133,6 @@ TEST(RunTest, TellsItsVersionAndTeachesByExample) {
   }
 }
 
-TEST(RunTest, CtrlCEndsItWithItsOwnCode) {
-  const TempDir folder;
-  const std::string dump = folder.File("logits.safetensors");
-  auto process = Process::Start({DeltafinBinary(), "run", "--prompt", "It was",
-                                 "--max-new-tokens", "8000", "--ignore-eos",
-                                 "--dump-logits", dump});
-  ASSERT_TRUE(process.ok()) << process.status();
-  ASSERT_TRUE(
-      (*process)
-          ->WaitForOutput([](std::string_view out,
-                             std::string_view) { return out.size() > 20; },
-                          absl::Minutes(1))
-          .ok());
-  (*process)->Signal(SIGINT);
-  const auto code = (*process)->Wait(absl::Minutes(1));
-  ASSERT_TRUE(code.ok()) << code.status();
-  EXPECT_EQ(*code, 130);
-  EXPECT_THAT((*process)->err(), HasSubstr("deltafin: interrupted"));
-  EXPECT_FALSE(std::ifstream(dump).good()) << "half a dump appeared";
-}
-
 TEST(RunTest, InfoTellsNeedsAndKernels) {
   const Json info = RunDeltafinJson({"info", NanoModelDir()});
   EXPECT_EQ(info["model"]["num_layers"], 13);
@@ -168,17 +146,6 @@ TEST(RunTest, InfoTellsNeedsAndKernels) {
     chosen += kernel["chosen"] ? 1 : 0;
   }
   EXPECT_EQ(chosen, 1);
-}
-
-TEST(RunTest, OutputThatCannotBeWrittenIsAFailure) {
-  const auto result = RunProcess(
-      {"/bin/sh", "-c",
-       DeltafinBinary() +
-           " run --prompt-ids 5,6 --max-new-tokens 2 --json >/dev/full"},
-      absl::Minutes(1));
-  ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->exit_code, 69);
-  EXPECT_THAT(result->err, HasSubstr("standard output could not be written"));
 }
 
 TEST(RunTest, BenchComparesTwoSetsOfFlags) {
@@ -197,6 +164,31 @@ TEST(RunTest, BenchRefusesSidesWhoseOutputsDiffer) {
                    "--rounds", "1", "--both", "--max-new-tokens 4"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("outputs differ"));
+}
+
+TEST(RunTest, BenchEndsLikeTheRunThatFailed) {
+  const ProcessResult usage =
+      RunDeltafin({"bench", "--ab", "--threads 1", "--threads x"});
+  EXPECT_EQ(usage.exit_code, 64);
+  EXPECT_THAT(usage.err, HasSubstr("\"--threads x\": Could not convert"));
+  EXPECT_FALSE(usage.err.ends_with("\n\n"));
+  const ProcessResult input =
+      RunDeltafin({"bench", "--ab", "--model /no/such/model", ""});
+  EXPECT_EQ(input.exit_code, 65);
+  EXPECT_THAT(input.err, HasSubstr("/no/such/model/config.json"));
+}
+
+TEST(RunTest, BenchRefusesWhatCannotBeComparedBeforeItRuns) {
+  const ProcessResult help = RunDeltafin({"bench", "--ab", "--help", ""});
+  EXPECT_EQ(help.exit_code, 64);
+  EXPECT_THAT(help.err, HasSubstr("--ab: --help generates nothing"));
+  const TempDir folder;
+  const std::string dump = folder.File("logits");
+  const ProcessResult one_dump =
+      RunDeltafin({"bench", "--ab", "--dump-logits " + dump, ""});
+  EXPECT_EQ(one_dump.exit_code, 64);
+  EXPECT_THAT(one_dump.err, HasSubstr("--dump-logits is in one side only"));
+  EXPECT_FALSE(std::ifstream(dump).good());
 }
 
 }  // namespace

@@ -139,6 +139,7 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(
   if (pid == 0) {  // only async-signal-safe calls from here to exec
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
     dup2(in.read_end(), STDIN_FILENO);
     dup2(out.write_end(), STDOUT_FILENO);
     dup2(err.write_end(), STDERR_FILENO);

@@ -185,8 +185,7 @@ TEST(RequestQueueTest, AThreadThatWaitsForPartsRunsWhatIsThereInTheEnd) {
       queue.FinishRun();
       return 1;
     }
-    EXPECT_EQ(turn.task, Task::kRead);  // which takes for ever
-    return 0;
+    return 0;  // it reads, for ever, or came after the end
   };
   int num_runs = 0;
   std::thread other([&] { num_runs = work(); });

@@ -159,6 +159,16 @@ TEST(TorchLoaderTest, NamesTheMissingLibraryAndWhatToDo) {
                     HasSubstr("/nowhere/"), HasSubstr("--device cpu")));
 }
 
+TEST(TorchLoaderTest, MissingDeviceIsUnavailableWithAdvice) {
+  TorchSpineOptions options;
+  options.model_dir = kTinyDir;
+  options.device = "mps";
+  const auto spine = LoadTorchSpine(options);
+  EXPECT_EQ(spine.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(spine.status().message()),
+              AllOf(HasSubstr("no device 'mps'"), HasSubstr("--device cpu")));
+}
+
 TEST(TorchLoaderTest, UnknownDeviceIsAnError) {
   TorchSpineOptions options;
   options.model_dir = kTinyDir;

@@ -1,0 +1,157 @@
+#include "coordinator/engine/layer_assignment.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace deltafin {
+namespace {
+
+constexpr int kNumSlices = 12;
+
+Placement MakePlacement(const std::vector<MemberState>& states) {
+  std::vector<Member> members;
+  for (const MemberState state : states) {
+    Member member;
+    member.state = state;
+    member.weight = 1;
+    members.push_back(member);
+  }
+  PlacementOptions options;
+  options.num_slices = kNumSlices;
+  return Placement(1, options, std::move(members));
+}
+
+Placement Serving(int num_nodes) {
+  return MakePlacement(
+      std::vector<MemberState>(num_nodes, MemberState::kServing));
+}
+
+NodeFitness Known(double latency, double per_unit) {
+  return {true, true, {latency, per_unit}};
+}
+
+// Sixteen experts of one token, and what a plan gives each node of them.
+class LayerAssignmentTest : public ::testing::Test {
+ protected:
+  LayerAssignmentTest() {
+    for (int expert = 0; expert < 16; ++expert) experts_.push_back(7 * expert);
+  }
+
+  void Plan(const Placement& placement, const std::vector<NodeFitness>& nodes) {
+    const std::vector<float> weights(experts_.size(), 1);
+    assignment_.Plan(placement, 3, {1, 16, experts_, weights, {}}, nodes);
+  }
+
+  std::map<int, int> SlicesOf() const {
+    std::map<int, int> slices;
+    for (const int32_t expert : experts_) {
+      int next = 0;
+      for (const NodeRun& run : assignment_.runs(expert)) {
+        EXPECT_EQ(run.slices.first, next) << expert;
+        next += run.slices.count;
+        slices[run.node] += run.slices.count;
+      }
+      EXPECT_EQ(next, kNumSlices) << expert;
+    }
+    return slices;
+  }
+
+  std::vector<int32_t> experts_;
+  LayerAssignment assignment_;
+};
+
+TEST_F(LayerAssignmentTest, KeepsTheCutWhereNodesAreAlike) {
+  const Placement placement = Serving(4);
+  Plan(placement, std::vector<NodeFitness>(4, Known(1e-4, 1e-4)));
+  EXPECT_EQ(SlicesOf(),
+            (std::map<int, int>{{0, 48}, {1, 48}, {2, 48}, {3, 48}}));
+  EXPECT_DOUBLE_EQ(assignment_.makespan(), 1e-4 + 48 * 1e-4);
+  std::vector<NodeRun> home;
+  placement.Cut({3, 7}, 0, &home);
+  EXPECT_EQ(std::vector<NodeRun>(assignment_.runs(7).begin(),
+                                 assignment_.runs(7).end()),
+            home);
+}
+
+TEST_F(LayerAssignmentTest, SpreadsTheWorkOfAnUnfitNodeEvenly) {
+  const Placement placement = Serving(4);
+  std::vector<NodeFitness> nodes(4, Known(1e-4, 1e-4));
+  nodes[2].fit = false;
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf(), (std::map<int, int>{{0, 64}, {1, 64}, {3, 64}}));
+}
+
+TEST_F(LayerAssignmentTest, LeavesOutANodeThatIsFartherThanTheOthersNeed) {
+  const Placement placement = Serving(4);
+  std::vector<NodeFitness> nodes(4, Known(1e-4, 1e-4));
+  nodes[1] = Known(50e-3, 1e-4);
+  Plan(placement, nodes);
+  const auto slices = SlicesOf();
+  EXPECT_EQ(slices.size(), 3u);
+  for (const int node : {0, 2, 3}) EXPECT_NEAR(slices.at(node), 64, 2);
+}
+
+TEST_F(LayerAssignmentTest, TakesWorkFromANodeThatBecameSlow) {
+  const Placement placement = Serving(2);
+  const std::vector<NodeFitness> nodes = {Known(0, 1e-4), Known(0, 3e-4)};
+  Plan(placement, nodes);
+  EXPECT_NEAR(SlicesOf().at(0), 144, 3);
+  EXPECT_LE(assignment_.makespan(), 1.03 * 144e-4);
+}
+
+TEST_F(LayerAssignmentTest, DoesNotMoveWorkForLittle) {
+  const Placement placement = Serving(4);
+  std::vector<NodeFitness> nodes(4, Known(1e-4, 1e-4));
+  nodes[1] = Known(2e-4, 1.05e-4);
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf().at(1), 48);
+}
+
+TEST_F(LayerAssignmentTest, DrainingNodesWorkOnlyWhereNobodyElseHoldsTheSlice) {
+  std::vector<Member> members(2);
+  for (Member& member : members) member.weight = 1;
+  members[0].state = MemberState::kServing;
+  members[1].state = MemberState::kDraining;
+  auto held = std::make_shared<SliceSet>(1, 4, 200, kNumSlices);
+  for (const int32_t expert : experts_) held->Add({3, expert}, {0, 9});
+  members[0].holdings = held;
+  PlacementOptions options;
+  options.num_slices = kNumSlices;
+  const Placement placement(1, options, members);
+  Plan(placement, std::vector<NodeFitness>(2, Known(0, 1e-4)));
+  EXPECT_EQ(SlicesOf(), (std::map<int, int>{{0, 16 * 9}, {1, 16 * 3}}));
+}
+
+TEST_F(LayerAssignmentTest, WhatNobodyFitHoldsStaysWithItsHome) {
+  const Placement placement = Serving(2);
+  const std::vector<NodeFitness> nodes(2);
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf(), (std::map<int, int>{{0, 96}, {1, 96}}));
+  std::vector<NodeRun> runs;
+  assignment_.Reassign(7, {0, 3}, {}, &runs);
+  EXPECT_TRUE(runs.empty());
+}
+
+TEST_F(LayerAssignmentTest, ReassignsToOthersThanTheExcluded) {
+  const Placement placement = Serving(3);
+  const std::vector<NodeFitness> nodes(3, Known(0, 1e-4));
+  Plan(placement, nodes);
+  std::vector<NodeRun> runs;
+  assignment_.Reassign(7, {2, 2}, std::vector<int>{0, 2}, &runs);
+  EXPECT_EQ(runs, (std::vector<NodeRun>{{1, {2, 2}}}));
+}
+
+TEST_F(LayerAssignmentTest, TokensThatShareAnExpertCostLess) {
+  const std::vector<int32_t> experts = {5, 5, 5, 9};
+  const std::vector<float> weights(4, 1);
+  const Placement placement = Serving(1);
+  const std::vector<NodeFitness> nodes = {Known(0, 1)};
+  assignment_.Plan(placement, 1, {4, 1, experts, weights, {}}, nodes);
+  EXPECT_DOUBLE_EQ(assignment_.units(9), 1);
+  EXPECT_DOUBLE_EQ(assignment_.units(5), 1.3 / 3);
+  EXPECT_DOUBLE_EQ(assignment_.makespan(), 12 * (1 + 1.3));
+}
+
+}  // namespace
+}  // namespace deltafin
