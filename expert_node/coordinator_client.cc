@@ -15,6 +15,8 @@ namespace deltafin {
 namespace {
 
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+// A machine that is busy may answer late whatever the interval.
+constexpr absl::Duration kLeastBeatTimeout = absl::Seconds(1);
 // Heartbeats after which a membership counts as settled.
 constexpr int kSettledBeats = 3;
 constexpr int kReconnectMs = 100;
@@ -130,7 +132,8 @@ absl::Duration CoordinatorClient::Beat() {
   v1::HeartbeatReply reply;
   const absl::Duration sent = SystemClock().Elapsed();
   const absl::Status status =
-      Call(std::min(options_.call_timeout, 2 * progress_.heartbeat),
+      Call(std::clamp(2 * progress_.heartbeat, kLeastBeatTimeout,
+                      options_.call_timeout),
            [&](grpc::ClientContext* context) {
              return FromGrpc(stub_->Heartbeat(context, request, &reply));
            });
