@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/base/memory_budget.h"
+#include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "spdlog/fmt/fmt.h"
 #include "spdlog/fmt/ranges.h"
@@ -38,7 +39,7 @@ void CheckListen(const std::string& listen, FieldErrors& errors) {
   }
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
   if (!address.ok()) return errors.Add("listen", address.status());
-  const absl::Status loopback = RequireLoopback(*address);
+  const absl::Status loopback = RequireProtected("listen on", *address, true);
   if (!loopback.ok()) errors.Add("listen", loopback);
 }
 

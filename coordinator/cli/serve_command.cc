@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/net/credentials.h"
 #include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
 #include "common/net/server_lifecycle.h"
@@ -61,7 +62,8 @@ InferenceServiceOptions DescribeService(const Coordinator& coordinator) {
 absl::Status CheckListen(const std::string& listen) {
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
   const absl::Status usable =
-      address.ok() ? RequireLoopback(*address) : address.status();
+      address.ok() ? RequireProtected("listen on", *address, true)
+                   : address.status();
   if (!usable.ok()) {
     return UsageError("--listen: " + std::string(usable.message()));
   }
