@@ -1,9 +1,17 @@
 #include "coordinator/run_statistics.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace deltafin {
 namespace {
+
+// It counted on from there.
+bool IsLater(const NodeReport& before, const NodeReport& after) {
+  return before.address == after.address &&
+         before.identity.node_id() == after.identity.node_id() &&
+         before.counters.layer_requests() <= after.counters.layer_requests() &&
+         before.counters.slices_computed() <= after.counters.slices_computed();
+}
 
 void Subtract(const v1::NodeCounters& before, v1::NodeCounters& counters) {
   const auto& c = counters;
@@ -23,8 +31,11 @@ void Subtract(const v1::NodeCounters& before, v1::NodeCounters& counters) {
 
 std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
                                       std::vector<NodeReport> after) {
-  for (size_t i = 0; i < after.size() && i < before.size(); ++i) {
-    Subtract(before[i].counters, after[i].counters);
+  for (NodeReport& node : after) {
+    const auto same = std::find_if(
+        before.begin(), before.end(),
+        [&node](const NodeReport& other) { return IsLater(other, node); });
+    if (same != before.end()) Subtract(same->counters, node.counters);
   }
   return after;
 }

@@ -36,8 +36,8 @@ struct RunStatistics {
 };
 
 // Counters of `after` less those of `before`, node by node; gauges
-// (resident_bytes, queue_depth) as in `after`. REQUIRES: the same nodes in the
-// same order.
+// (resident_bytes, queue_depth) as in `after`. A node that is not in `before`,
+// or was started again since, counts from its start.
 std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
                                       std::vector<NodeReport> after);
 
