@@ -60,8 +60,8 @@ void CoordinatorClient::Connect() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  stub_ = v1::ClusterService::NewStub(grpc::CreateCustomChannel(
-      options_.coordinator, grpc::InsecureChannelCredentials(), arguments));
+  stub_ = v1::ClusterService::NewStub(
+      options_.credentials.Connect(options_.coordinator, arguments));
 }
 
 void CoordinatorClient::Loop() {

@@ -35,6 +35,13 @@ struct CredentialFiles {
   absl::Status Check() const;
 };
 
+// Those that a program's configuration names.
+template <typename Config>
+CredentialFiles CredentialFilesOf(const Config& config) {
+  return {config.cluster_token_file(), config.tls_ca(), config.tls_cert(),
+          config.tls_key()};
+}
+
 // Copies share the same keys. Thread-safe.
 class Credentials {
  public:

@@ -15,4 +15,8 @@ absl::Status CheckJoinFields(const v1::JoinRequest& request);
 absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request);
 absl::Status CheckLeaveFields(const v1::LeaveRequest& request);
 
+// OK when the address may be called: where only this machine may be, its host
+// is a loopback address. REQUIRES: an address that CheckJoinFields accepts.
+absl::Status CheckReach(const std::string& address, bool loopback_only);
+
 }  // namespace deltafin

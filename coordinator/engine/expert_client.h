@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/net/credentials.h"
 #include "coordinator/cluster/handshake.h"
 #include "proto/expert.pb.h"
 
@@ -35,7 +36,8 @@ struct NodeEndpoint {
 void SetExpertChannelArguments(grpc::ChannelArguments* arguments);
 
 // A channel to host:port. Does not connect yet.
-std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address);
+std::shared_ptr<grpc::Channel> MakeExpertChannel(
+    const std::string& address, const Credentials& credentials = {});
 
 struct NodeEvent {
   enum class Kind : uint8_t {
