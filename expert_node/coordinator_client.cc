@@ -100,7 +100,8 @@ absl::Duration CoordinatorClient::TryJoin() {
   v1::JoinReply reply;
   const absl::Status status =
       Call(options_.call_timeout, [&](grpc::ClientContext* context) {
-        return FromGrpc(stub_->Join(context, request, &reply));
+        return ExplainConnection(
+            FromGrpc(stub_->Join(context, request, &reply)));
       });
   if (IsRefusal(status) || absl::IsAlreadyExists(status)) {
     return Refused(status);
@@ -132,7 +133,8 @@ absl::Duration CoordinatorClient::Beat() {
   const absl::Status status =
       Call(std::min(options_.call_timeout, 2 * progress_.heartbeat),
            [&](grpc::ClientContext* context) {
-             return FromGrpc(stub_->Heartbeat(context, request, &reply));
+             return ExplainConnection(
+                 FromGrpc(stub_->Heartbeat(context, request, &reply)));
            });
   const absl::Duration elapsed = SystemClock().Elapsed() - sent;
   if (absl::IsNotFound(status)) {

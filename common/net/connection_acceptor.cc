@@ -94,7 +94,9 @@ bool HasSentSomething(int fd) {
 absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ConnectionAcceptor::Listen(
     const ListenAddress& address, const AcceptorLimits& limits) {
   std::unique_ptr<ConnectionAcceptor> self(new ConnectionAcceptor(limits));
-  self->most_descriptors_ = RaiseDescriptorLimit();
+  const int limit = RaiseDescriptorLimit();
+  self->most_descriptors_ =
+      limit - std::min(limits.reserved_descriptors, limit / 2);
   RETURN_IF_ERROR(self->Bind(address));
   self->stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
   CHECK(self->stop_.valid());
@@ -211,7 +213,7 @@ void ConnectionAcceptor::AcceptFrom(int listener_fd) {
       }
       return;
     }
-    if (fd.get() >= most_descriptors_ - limits_.reserved_descriptors) {
+    if (fd.get() >= most_descriptors_) {
       OutOfDescriptors();
       return;  // closes it
     }
@@ -232,9 +234,9 @@ void ConnectionAcceptor::OutOfDescriptors() {
   if (now < next_warning_) return;
   next_warning_ = now + kBetweenWarnings;
   spdlog::warn(
-      "too many connections: new ones are turned away; the limit is {} open "
-      "files (ulimit -n), of which {} are kept free",
-      most_descriptors_, limits_.reserved_descriptors);
+      "too many connections: new ones are turned away while {} files are open; "
+      "a higher limit of open files (ulimit -n, LimitNOFILE=) lets more in",
+      most_descriptors_);
 }
 
 }  // namespace deltafin

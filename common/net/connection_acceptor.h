@@ -28,8 +28,9 @@ struct AcceptorLimits {
   // a peer that means it sends its first bytes with its handshake's.
   size_t max_silent = 256;
   absl::Duration longest_silence = absl::Seconds(5);
-  // Descriptors that connections leave to files and to calls of our own. Above
-  // the process's limit less this a new connection is closed at once.
+  // Descriptors that connections leave to files and to calls of our own, at
+  // most half of the process's limit. When no more than these are left, new
+  // connections are closed at once.
   int reserved_descriptors = 256;
 };
 
@@ -74,7 +75,7 @@ class ConnectionAcceptor {
   const AcceptorLimits limits_;
   std::vector<FileDescriptor> listeners_;
   int port_ = 0;
-  int most_descriptors_ = 0;
+  int most_descriptors_ = 0;  // that connections may bring it to
   FileDescriptor stop_;
   OnConnection on_connection_;
   // Of the thread: ascending by deadline.

@@ -38,6 +38,19 @@ void WarnOfExpiry(const std::string& path, std::string_view certificate,
                        absl::UTCTimeZone()));
 }
 
+constexpr char kNotOurs[] =
+    "there is no member of this cluster: its token is another one, or its "
+    "certificate has expired or is of another authority; give both sides the "
+    "same --cluster-token-file or --tls-ca (`deltafin certs show` tells a "
+    "certificate's dates)";
+constexpr char kNoTls[] =
+    "the program there was started without credentials, this one with: start "
+    "it with the same --cluster-token-file, or with the --tls flags";
+constexpr char kHungUp[] =
+    "it hung up before the first call: it accepts only members of its cluster; "
+    "give this program its --cluster-token-file, or the --tls flags with a "
+    "certificate that has not expired and is of its authority";
+
 }  // namespace
 
 bool CredentialFiles::any() const {
@@ -133,6 +146,26 @@ absl::Status RequireProtected(std::string_view use,
       "nothing would check who is there; {}; or use 127.0.0.1, ::1 or "
       "localhost",
       use, address.ToString(), kHowToProtect));
+}
+
+absl::Status ExplainConnection(const absl::Status& status) {
+  if (!absl::IsUnavailable(status)) return status;
+  const std::string message(status.message());
+  const auto says = [&message](std::string_view words) {
+    return message.find(words) != std::string::npos;
+  };
+  if (says("certificate verify failed")) {
+    return absl::UnauthenticatedError(
+        fmt::format("{} ({})", kNotOurs, message));
+  }
+  if (says("wrong version number") || says("packet length too long")) {
+    return absl::UnauthenticatedError(fmt::format("{} ({})", kNoTls, message));
+  }
+  if (says("failed to connect") &&
+      (says("Socket closed") || says("reset by peer") || says(" alert "))) {
+    return absl::UnavailableError(fmt::format("{} ({})", kHungUp, message));
+  }
+  return status;
 }
 
 }  // namespace deltafin

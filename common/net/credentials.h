@@ -83,4 +83,10 @@ class Credentials {
 absl::Status RequireProtected(std::string_view use,
                               const ListenAddress& address, bool is_plaintext);
 
+// What a call that could not connect says of the handshake, with what to do;
+// gRPC's words tell it only to those who know TLS. UNAUTHENTICATED where the
+// peer is surely not one of ours; any other status, and any that tells nothing
+// of a handshake, comes back as it is.
+absl::Status ExplainConnection(const absl::Status& status);
+
 }  // namespace deltafin

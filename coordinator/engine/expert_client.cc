@@ -284,8 +284,9 @@ NodeEvent ExpertClients::Complete(void* tag_pointer, bool ok) {
 NodeEvent ExpertClients::CompleteHandshake(Node* node) {
   node->greeting.reset();
   node->hello_context.reset();
-  absl::Status status = FromGrpc(node->end);
-  if (absl::IsUnavailable(status)) {
+  const absl::Status raw = FromGrpc(node->end);
+  absl::Status status = ExplainConnection(raw);
+  if (absl::IsUnavailable(status) && status == raw) {
     status = absl::UnavailableError(
         fmt::format("{}; is deltafin-node running there? Start it, or take it "
                     "out of --nodes",

@@ -91,7 +91,8 @@ class ExpertClients {
   // Valid until the next call of Next, Close, SetNode or RemoveNode.
   const v1::LayerReply& reply(int node) const;
   // Names the node. UNAVAILABLE; FAILED_PRECONDITION when model, wire or
-  // numerics version differ (both values); DEADLINE_EXCEEDED.
+  // numerics version differ (both values); UNAUTHENTICATED when it is of
+  // another cluster; DEADLINE_EXCEEDED.
   const absl::Status& close_status(int node) const;
 
   // Ends the node's stream now; waits only for the library to let go of it.
