@@ -1,6 +1,7 @@
 // coordinator/cluster/join_check.h
 //
-// Are the fields of what nodes send within their bounds? Pure.
+// Are the fields of what nodes send within their bounds? Pure, but for
+// CheckReach, which asks the resolver for names.
 #pragma once
 
 #include "absl/status/status.h"
