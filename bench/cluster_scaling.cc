@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -36,6 +37,9 @@ constexpr char kHelp[] = R"(Expert time of a token against the number of nodes.
   --threads N     compute threads of each node (default 1)
   --json          one object a line
 
+At the end three nodes whose disks deliver 1, 2 and 4 quarters of that rate,
+with shares in proportion: the time against bytes over the sum of rates.
+
 Every node is a process that serves real-size experts (12 slices of 1.46 MB)
 from memory at that rate and keeps none of them. All share this machine's cores:
 where nodes x threads exceeds them, computing shows in the times.
@@ -60,6 +64,8 @@ ModelSpec FullExperts() {
   return spec;
 }
 constexpr char kDigest[] = "cluster_scaling";
+// Rates of the uneven nodes, in proportion.
+const std::vector<double> kUneven = {1, 2, 4};
 
 RouteModel Routes() {
   const ModelSpec spec = FullExperts();
@@ -97,35 +103,38 @@ class RepeatedStore : public ExpertStore {
   std::vector<uint8_t> bytes_;
 };
 
-std::unique_ptr<Child> NodeChild(const Options& options) {
-  return std::make_unique<Child>([&](const std::function<void(int)>& tell) {
-    const ModelSpec spec = FullExperts();
-    ExpertNodeOptions node_options;
-    node_options.manifest_digest = kDigest;
-    node_options.listen = "127.0.0.1:0";
-    node_options.num_threads = options.threads;
-    // Room for what is being read ahead, none to keep.
-    node_options.ram_bytes = 4 * spec.expert_shape().payload_bytes();
-    auto node = ExpertNode::CreateOver(
-        node_options, spec,
-        std::make_unique<ThrottledStore>(std::make_unique<RepeatedStore>(),
-                                         options.read_rate));
-    CHECK_OK(node.status());
-    CHECK_OK((*node)->Start());
-    tell((*node)->bound_port());
-    pause();
-  });
+std::unique_ptr<Child> NodeChild(const Options& options, double read_rate) {
+  return std::make_unique<Child>(
+      [&, read_rate](const std::function<void(int)>& tell) {
+        const ModelSpec spec = FullExperts();
+        ExpertNodeOptions node_options;
+        node_options.manifest_digest = kDigest;
+        node_options.listen = "127.0.0.1:0";
+        node_options.num_threads = options.threads;
+        // Room for what is being read ahead, none to keep.
+        node_options.ram_bytes = 4 * spec.expert_shape().payload_bytes();
+        auto node = ExpertNode::CreateOver(
+            node_options, spec,
+            std::make_unique<ThrottledStore>(std::make_unique<RepeatedStore>(),
+                                             read_rate));
+        CHECK_OK(node.status());
+        CHECK_OK((*node)->Start());
+        tell((*node)->bound_port());
+        pause();
+      });
 }
 
 // Members hold their runs of the given number of copies, and nothing else.
 std::vector<Member> Members(const std::vector<std::unique_ptr<Child>>& nodes,
-                            int count, const PlacementOptions& placement) {
+                            const std::vector<double>& weights,
+                            const PlacementOptions& placement) {
+  const int count = static_cast<int>(weights.size());
   std::vector<Member> members(count);
   for (int i = 0; i < count; ++i) {
     members[i].name = "127.0.0.1:" + std::to_string(nodes[i]->port());
     members[i].channel = MakeExpertChannel(members[i].name);
     members[i].state = MemberState::kServing;
-    members[i].weight = 1;
+    members[i].weight = weights[i];
   }
   const ModelSpec spec = FullExperts();
   std::vector<SliceSet> held(
@@ -152,14 +161,15 @@ std::vector<Member> Members(const std::vector<std::unique_ptr<Child>>& nodes,
 
 struct Measured {
   double seconds_per_layer = 0;
-  double balance = 0;  // slices of the mean node over the busiest
+  double balance = 0;          // slices of the mean node over the busiest
+  std::vector<double> slices;  // of each node, over all layers
 };
 
 class Run {
  public:
-  Run(const std::vector<std::unique_ptr<Child>>& nodes, int count,
-      const PlacementOptions& placement)
-      : cluster_(placement, Members(nodes, count, placement)) {
+  Run(const std::vector<std::unique_ptr<Child>>& nodes,
+      const std::vector<double>& weights, const PlacementOptions& placement)
+      : cluster_(placement, Members(nodes, weights, placement)) {
     DispatcherOptions options;
     options.identity = {kDigest, "cluster_scaling"};
     options.latent_size = FullExperts().routed_expert_hidden_size;
@@ -175,6 +185,7 @@ class Run {
   Measured Time(const RouteModel& routes, int num_layers, uint64_t seed) {
     Measured sum;
     std::vector<int64_t> before = Slices();
+    sum.slices.resize(before.size());
     double most = 0;
     int64_t total = 0;
     for (int i = -2; i < num_layers; ++i) {  // two to warm up
@@ -187,6 +198,7 @@ class Run {
           const int64_t of_node = after[node] - before[node];
           busiest = std::max(busiest, of_node);
           total += of_node;
+          sum.slices[node] += static_cast<double>(of_node);
         }
         most += static_cast<double>(busiest);
       }
@@ -232,7 +244,7 @@ class Run {
 NodeSpeed Calibrate(const Options& options,
                     const std::vector<std::unique_ptr<Child>>& nodes,
                     const PlacementOptions& placement) {
-  Run run(nodes, 1, placement);
+  Run run(nodes, {1}, placement);
   RouteModel one = Routes();
   one.top_k = 1;
   RouteModel four = Routes();
@@ -260,6 +272,7 @@ NodeSpeed Calibrate(const Options& options,
 void Print(const Options& options, const char* cut, int copies, int nodes,
            double predicted, const Measured& measured, double one_node) {
   const double token = measured.seconds_per_layer * Routes().num_layers;
+  // 0: not measured with one node.
   const double efficiency = one_node / (nodes * measured.seconds_per_layer);
   if (options.json) {
     std::printf(
@@ -278,8 +291,8 @@ void Print(const Options& options, const char* cut, int copies, int nodes,
   std::fflush(stdout);
 }
 
-void MeasureAll(const Options& options,
-                const std::vector<std::unique_ptr<Child>>& nodes) {
+NodeSpeed MeasureAll(const Options& options,
+                     const std::vector<std::unique_ptr<Child>>& nodes) {
   PlacementOptions placement;
   placement.num_slices = FullExperts().expert_shape().num_slices();
   const NodeSpeed speed = Calibrate(options, nodes, placement);
@@ -300,7 +313,7 @@ void MeasureAll(const Options& options,
         if (count < copies) continue;
         placement.cut = cut;
         placement.copies = copies;
-        Run run(nodes, count, placement);
+        Run run(nodes, std::vector<double>(count, 1), placement);
         const std::vector<NodeSpeed> speeds(count, speed);
         const double predicted =
             PredictExperts(run.placement(), Routes(), speeds, 500, 7)
@@ -316,6 +329,49 @@ void MeasureAll(const Options& options,
         Print(options, name, copies, count, predicted, measured, one_node);
       }
     }
+  }
+  return speed;
+}
+
+// The largest deviation of a node's share of the slices from its weight's.
+double ShareError(const Measured& measured) {
+  const double slices =
+      std::accumulate(measured.slices.begin(), measured.slices.end(), 0.0);
+  const double weights = std::accumulate(kUneven.begin(), kUneven.end(), 0.0);
+  double error = 0;
+  for (size_t i = 0; i < kUneven.size(); ++i) {
+    const double ratio = measured.slices[i] / slices / (kUneven[i] / weights);
+    error = std::max(error, std::abs(ratio - 1));
+  }
+  return error;
+}
+
+void MeasureUneven(const Options& options, const NodeSpeed& speed,
+                   const std::vector<std::unique_ptr<Child>>& nodes) {
+  PlacementOptions placement;
+  placement.num_slices = FullExperts().expert_shape().num_slices();
+  Run run(nodes, kUneven, placement);
+  const Measured measured = run.Time(Routes(), options.layers, 13);
+  const RouteModel routes = Routes();
+  const double bytes = 1.0 * routes.top_k * placement.num_slices *
+                       static_cast<double>(routes.slice_bytes);
+  double rate = 0;
+  for (const double weight : kUneven) {
+    rate += weight * speed.read_rate / kUneven.back();
+  }
+  const double proportional = speed.latency + bytes / rate;
+  if (options.json) {
+    std::printf(
+        "{\"cut\": \"uneven 1:2:4\", \"proportional_ms\": %.2f, "
+        "\"measured_ms\": %.2f, \"ratio\": %.3f, \"share_error\": %.3f}\n",
+        1e3 * proportional, 1e3 * measured.seconds_per_layer,
+        measured.seconds_per_layer / proportional, ShareError(measured));
+  } else {
+    std::printf(
+        "uneven 1:2:4: %.2f ms a layer, in exact proportion %.2f ms, ratio "
+        "%.3f; shares within %.1f %% of proportion\n",
+        1e3 * measured.seconds_per_layer, 1e3 * proportional,
+        measured.seconds_per_layer / proportional, 100 * ShareError(measured));
   }
 }
 
@@ -368,9 +424,15 @@ void RunAll(const Options& options) {
   const int most =
       *std::max_element(options.nodes.begin(), options.nodes.end());
   while (static_cast<int>(nodes.size()) < most) {
-    nodes.push_back(NodeChild(options));
+    nodes.push_back(NodeChild(options, options.read_rate));
   }
-  MeasureAll(options, nodes);
+  std::vector<std::unique_ptr<Child>> uneven;
+  for (const double weight : kUneven) {
+    uneven.push_back(
+        NodeChild(options, options.read_rate * weight / kUneven.back()));
+  }
+  const NodeSpeed speed = MeasureAll(options, nodes);
+  MeasureUneven(options, speed, uneven);
 }
 
 }  // namespace
@@ -378,5 +440,6 @@ void RunAll(const Options& options) {
 
 int main(int argc, char** argv) {
   deltafin::InitLogging("cluster_scaling");
+  CHECK_OK(deltafin::SetLogLevel("warn"));
   deltafin::bench::RunAll(deltafin::bench::ParseOptions(argc, argv));
 }

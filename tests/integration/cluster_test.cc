@@ -9,6 +9,7 @@
 #include <functional>
 #include <set>
 
+#include "common/base/file_io.h"
 #include "tests/integration/joined_cluster.h"
 
 namespace deltafin::testing {
@@ -20,19 +21,17 @@ using ::testing::HasSubstr;
 constexpr uint32_t kTokens = 300;
 
 v1::GenerateRequest Request() {
-  v1::GenerateRequest request;
-  request.set_text("It was");
-  request.set_add_bos(true);
-  request.set_max_new_tokens(kTokens);
+  v1::GenerateRequest request = IdsRequest({3, 14, 159, 265}, kTokens);
   request.set_ignore_eos(true);
   return request;
 }
 
 // What one process without nodes writes.
 const Json& AloneIds() {
-  static const Json ids = RunDeltafinJson(
-      {"run", "--prompt", "It was", "--max-new-tokens", std::to_string(kTokens),
-       "--ignore-eos", "--log-level", "warn"})["output_ids"];
+  static const Json ids =
+      RunDeltafinJson({"run", "--prompt-ids", "3,14,159,265",
+                       "--max-new-tokens", std::to_string(kTokens),
+                       "--ignore-eos", "--log-level", "warn"})["output_ids"];
   return ids;
 }
 
@@ -58,6 +57,13 @@ std::set<std::string> IdsOf(const v1::ClusterHealth& health) {
   std::set<std::string> ids;
   for (const v1::NodeHealth& node : health.nodes()) ids.insert(node.node_id());
   return ids;
+}
+
+// The node id that a data folder keeps.
+std::string IdIn(const std::string& folder) {
+  const absl::StatusOr<std::string> text = ReadFile(folder + "/node_id", 100);
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.ok() ? text->substr(0, text->find('\n')) : "";
 }
 
 TEST(ClusterTest, ANodeThatDiesShowsInNoTextAndComesBackAsItself) {
@@ -108,20 +114,22 @@ TEST(ClusterTest, TheListIsTheLiveSetWhateverIsRestarted) {
   JoinedCluster cluster;
   cluster.StartNode("kept");
   cluster.StartNode("wiped");
-  const std::string kept_id = cluster.WaitForServing(2).nodes(0).node_id();
+  std::set<std::string> before = IdsOf(cluster.WaitForServing(2));
+  const std::string kept_id = IdIn(cluster.FolderOf("kept"));
   for (int round = 0; round < 5; ++round) {
     cluster.KillNode("kept");
     cluster.KillNode("wiped");
     cluster.WipeNode("wiped");
     cluster.StartNode("kept");
     cluster.StartNode("wiped");
-    const std::set<std::string> before = IdsOf(cluster.Health());
     const v1::ClusterHealth health =
         cluster.WaitForHealth([&](const v1::ClusterHealth& health) {
           return health.nodes_size() == 2 && IdsOf(health) != before &&
                  health.verdict() == v1::ClusterHealth::HEALTHY;
         });
-    EXPECT_TRUE(IdsOf(health).contains(kept_id));
+    before = IdsOf(health);
+    EXPECT_EQ(before, (std::set<std::string>{kept_id,
+                                             IdIn(cluster.FolderOf("wiped"))}));
   }
   cluster.StopNode("wiped");
   EXPECT_EQ(cluster.WaitForServing(1).nodes(0).node_id(), kept_id);

@@ -50,8 +50,8 @@ class JoinedCluster {
     std::unique_ptr<Process> process;
   };
 
+  const TempDir dir_;
   const Words serve_flags_;
-  TempDir dir_;
   std::unique_ptr<ServeProcess> server_;
   std::vector<Node> nodes_;
 };
