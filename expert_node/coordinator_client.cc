@@ -62,8 +62,8 @@ void CoordinatorClient::Connect() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  stub_ = v1::ClusterService::NewStub(grpc::CreateCustomChannel(
-      options_.coordinator, grpc::InsecureChannelCredentials(), arguments));
+  stub_ = v1::ClusterService::NewStub(
+      options_.credentials.Connect(options_.coordinator, arguments));
 }
 
 void CoordinatorClient::Loop() {
@@ -102,7 +102,8 @@ absl::Duration CoordinatorClient::TryJoin() {
   v1::JoinReply reply;
   const absl::Status status =
       Call(options_.call_timeout, [&](grpc::ClientContext* context) {
-        return FromGrpc(stub_->Join(context, request, &reply));
+        return ExplainConnection(
+            FromGrpc(stub_->Join(context, request, &reply)));
       });
   if (IsRefusal(status) || absl::IsAlreadyExists(status)) {
     return Refused(status);
@@ -135,7 +136,8 @@ absl::Duration CoordinatorClient::Beat() {
       Call(std::clamp(2 * progress_.heartbeat, kLeastBeatTimeout,
                       options_.call_timeout),
            [&](grpc::ClientContext* context) {
-             return FromGrpc(stub_->Heartbeat(context, request, &reply));
+             return ExplainConnection(
+                 FromGrpc(stub_->Heartbeat(context, request, &reply)));
            });
   const absl::Duration elapsed = SystemClock().Elapsed() - sent;
   if (absl::IsNotFound(status)) {

@@ -104,6 +104,7 @@ ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }
 absl::Status ExpertNode::Start() {
   ServerOptions options;
   options.listen = options_.listen;
+  options.credentials = options_.credentials;
   options.max_receive_bytes =
       MaxLayerRequestBytes(spec_, options_.max_request_tokens);
   grpc::Service* const services[] = {service_.get()};

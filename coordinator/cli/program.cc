@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/bench_command.h"
+#include "coordinator/cli/certs_command.h"
 #include "coordinator/cli/chat_command.h"
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/eval_command.h"
@@ -79,12 +80,13 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
   std::vector<Subcommand> all;
   all.push_back(Add<RunCommand>(app, "run", "Continue a prompt, or answer it"));
   all.push_back(Add<ChatCommand>(app, "chat", "Talk with the model"));
-  all.push_back(
-      Add<ServeCommand>(app, "serve", "Serve programs over gRPC on loopback"));
+  all.push_back(Add<ServeCommand>(app, "serve", "Serve programs over gRPC"));
   all.push_back(Add<InfoCommand>(
       app, "info", "What a model needs against what this machine has"));
   all.push_back(
       Add<EvalCommand>(app, "eval", "Measure how well a text is predicted"));
+  all.push_back(Add<CertsCommand>(
+      app, "certs", "Make what a cluster's machines prove themselves with"));
   all.push_back(
       Add<BenchCommand>(app, "bench", "Compare two sets of flags in speed"));
   all.push_back(Add<PlanCommand>(

@@ -85,6 +85,7 @@ absl::StatusOr<v1::JoinReply> NodeRegistry::Join(
       CheckNodeIdentity(MakeHandshake(options_.identity), request.identity()));
   ASSIGN_OR_RETURN(std::shared_ptr<const SliceSet> holdings,
                    ReadHoldings(request.holdings(), options_.extent));
+  RETURN_IF_ERROR(CheckReach(request.address(), options_.loopback_only));
   std::shared_ptr<grpc::Channel> channel = make_channel_(request.address());
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int slot, SlotFor(request));

@@ -32,6 +32,9 @@ struct RegistryOptions {
   HandshakeIdentity identity;  // what nodes must match
   std::string model;           // for health
   LifeLimits limits;
+  // Nodes may join from this machine alone: the coordinator would call them in
+  // plaintext.
+  bool loopback_only = false;
   // A member that is gone keeps its slot, and a line in the health table, for
   // this long.
   absl::Duration forget_after = absl::Minutes(10);

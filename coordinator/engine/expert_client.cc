@@ -56,14 +56,13 @@ void SetExpertChannelArguments(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
   arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
 }
 
-std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeExpertChannel(
+    const std::string& address, const Credentials& credentials) {
   grpc::ChannelArguments arguments;
   SetExpertChannelArguments(&arguments);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return credentials.Connect(address, arguments);
 }
 
 struct ExpertClients::Queue {
@@ -285,8 +284,9 @@ NodeEvent ExpertClients::Complete(void* tag_pointer, bool ok) {
 NodeEvent ExpertClients::CompleteHandshake(Node* node) {
   node->greeting.reset();
   node->hello_context.reset();
-  absl::Status status = FromGrpc(node->end);
-  if (absl::IsUnavailable(status)) {
+  const absl::Status raw = FromGrpc(node->end);
+  absl::Status status = ExplainConnection(raw);
+  if (absl::IsUnavailable(status) && status == raw) {
     status = absl::UnavailableError(
         fmt::format("{}; is deltafin-node running there? Start it, or take it "
                     "out of --nodes",
