@@ -217,10 +217,12 @@ absl::StatusOr<RunStatistics> Coordinator::Statistics() const {
   RunStatistics statistics;
   statistics.settings = settings();
   statistics.scheduler = scheduler_->stats();
-  ASSIGN_OR_RETURN(statistics.nodes, nodes_->Counters());
+  statistics.nodes = nodes_->Counters();
   const DispatcherStats dispatch = dispatcher_->stats();
   for (size_t i = 0; i < statistics.nodes.size(); ++i) {
     statistics.nodes[i].identity = dispatch.nodes[i].info;
+    statistics.nodes[i].work = dispatch.nodes[i].work;
+    statistics.nodes[i].streams_opened = dispatch.nodes[i].streams_opened;
   }
   return statistics;
 }

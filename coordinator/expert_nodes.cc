@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "coordinator/engine/expert_client.h"
 #include "expert_node/expert_node.h"
@@ -70,21 +71,26 @@ absl::StatusOr<std::unique_ptr<ExpertNodes>> ExpertNodes::InProcess(
 }
 
 absl::Status ExpertNodes::StartCounting() {
-  ASSIGN_OR_RETURN(before_, Ask());
+  before_.clear();
+  for (const Member& node : members_) {
+    ASSIGN_OR_RETURN(NodeReport report, AskNode(node));
+    before_.push_back(std::move(report));
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<NodeReport>> ExpertNodes::Ask() const {
-  std::vector<NodeReport> reports;
+std::vector<NodeReport> ExpertNodes::Counters() const {
+  std::vector<NodeReport> now;
   for (const Member& node : members_) {
-    ASSIGN_OR_RETURN(NodeReport report, AskNode(node));
-    reports.push_back(std::move(report));
+    absl::StatusOr<NodeReport> report = AskNode(node);
+    if (!report.ok()) {
+      spdlog::warn("{}", std::string(report.status().message()));
+      report = NodeReport{};
+      report->address = node.name;
+      report->reachable = false;
+    }
+    now.push_back(*std::move(report));
   }
-  return reports;
-}
-
-absl::StatusOr<std::vector<NodeReport>> ExpertNodes::Counters() const {
-  ASSIGN_OR_RETURN(std::vector<NodeReport> now, Ask());
   return CountersSince(before_, std::move(now));
 }
 

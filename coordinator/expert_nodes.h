@@ -40,16 +40,15 @@ class ExpertNodes {
   // With name and channel.
   const std::vector<Member>& members() const { return members_; }
 
-  // Notes the counters as they are: Counters tells what came since.
+  // Notes the counters as they are: Counters tells what came since. Errors:
+  // UNAVAILABLE naming a node that does not answer within five seconds.
   absl::Status StartCounting();
-  // One report a node, without its identity. Errors: UNAVAILABLE naming a node
-  // that does not answer within five seconds.
-  absl::StatusOr<std::vector<NodeReport>> Counters() const;
+  // One report a node, with its counters; one that does not answer within five
+  // seconds is marked as not reachable.
+  std::vector<NodeReport> Counters() const;
 
  private:
   ExpertNodes();
-  absl::StatusOr<std::vector<NodeReport>> Ask() const;
-
   std::unique_ptr<ExpertNode> own_node_;
   std::vector<Member> members_;
   std::vector<NodeReport> before_;

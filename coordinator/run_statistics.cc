@@ -5,18 +5,22 @@
 namespace deltafin {
 namespace {
 
-void Subtract(const v1::NodeCounters& before, v1::NodeCounters& counters) {
+uint64_t Since(uint64_t before, uint64_t after) {
+  return after < before ? after : after - before;
+}
+
+void Subtract(const v1::NodeCounters& b, v1::NodeCounters& counters) {
   const auto& c = counters;
-  counters.set_layer_requests(c.layer_requests() - before.layer_requests());
-  counters.set_slices_computed(c.slices_computed() - before.slices_computed());
-  counters.set_bytes_read(c.bytes_read() - before.bytes_read());
-  counters.set_cache_hits(c.cache_hits() - before.cache_hits());
-  counters.set_cache_misses(c.cache_misses() - before.cache_misses());
-  counters.set_evictions(c.evictions() - before.evictions());
-  counters.set_refused_requests(c.refused_requests() -
-                                before.refused_requests());
-  counters.set_cancelled_requests(c.cancelled_requests() -
-                                  before.cancelled_requests());
+  counters.set_layer_requests(Since(b.layer_requests(), c.layer_requests()));
+  counters.set_slices_computed(Since(b.slices_computed(), c.slices_computed()));
+  counters.set_bytes_read(Since(b.bytes_read(), c.bytes_read()));
+  counters.set_cache_hits(Since(b.cache_hits(), c.cache_hits()));
+  counters.set_cache_misses(Since(b.cache_misses(), c.cache_misses()));
+  counters.set_evictions(Since(b.evictions(), c.evictions()));
+  counters.set_refused_requests(
+      Since(b.refused_requests(), c.refused_requests()));
+  counters.set_cancelled_requests(
+      Since(b.cancelled_requests(), c.cancelled_requests()));
 }
 
 }  // namespace

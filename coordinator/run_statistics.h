@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/engine/layer_exchange.h"
 #include "coordinator/engine/scheduler.h"
 #include "proto/expert.pb.h"
 
@@ -16,7 +17,10 @@ namespace deltafin {
 struct NodeReport {
   std::string address;          // "in-process" for the own node
   v1::HandshakeReply identity;  // as it introduced itself
+  bool reachable = true;        // it told its counters; else they are zero
   v1::NodeCounters counters;
+  NodeWork work;               // what its replies said, and how many came
+  int64_t streams_opened = 0;  // one more than the times it was lost
 };
 
 // How flags and machine took effect.
@@ -36,8 +40,9 @@ struct RunStatistics {
 };
 
 // Counters of `after` less those of `before`, node by node; gauges
-// (resident_bytes, queue_depth) as in `after`. REQUIRES: the same nodes in the
-// same order.
+// (resident_bytes, queue_depth) as in `after`. A counter that went back, of a
+// node that started again, counts whole. REQUIRES: the same nodes in the same
+// order.
 std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
                                       std::vector<NodeReport> after);
 

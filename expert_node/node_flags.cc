@@ -44,6 +44,7 @@ struct Flags {
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
   std::optional<uint32_t> threads;
   std::string test_reply_delay;  // MAX:SEED
+  bool test_allow_plaintext = false;
 };
 
 std::string KernelNames() {
@@ -79,6 +80,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "--test-reply-delay-us", flags.test_reply_delay,
          "For tests: hold replies back up to MAX us at random, MAX:SEED")
       ->group("");  // not in --help
+  app.add_flag("--test-allow-plaintext", flags.test_allow_plaintext,
+               "For tests: listen beyond the loopback interface, unprotected")
+      ->group("");
 }
 
 void RefuseEmptyValues(CLI::App& app) {
@@ -144,7 +148,8 @@ NodeCommand CommandFrom(const Flags& flags) {
     if (!status.ok()) return Refuse(kExitBadInput, status);
   }
   Override(flags, config);
-  absl::StatusOr<ExpertNodeOptions> options = OptionsFromConfig(config);
+  absl::StatusOr<ExpertNodeOptions> options =
+      OptionsFromConfig(config, flags.test_allow_plaintext);
   if (!options.ok()) return Refuse(kExitUsage, options.status());
   NodeCommand command;
   command.options = *std::move(options);

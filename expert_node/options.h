@@ -48,14 +48,17 @@ struct ExpertNodeOptions {
   // What one stream may have waiting before the node stops reading it, and what
   // of it runs together.
   RequestQueueLimits queue_limits;
+  // Tests: lets `listen` be any address.
+  bool test_allow_plaintext = false;
   // Tests: how long to hold each reply back. Thread-safe, may be empty.
   std::function<absl::Duration()> reply_delay;
 };
 
 // The options that a configuration (file and flags merged) describes. Checks
 // all fields at once. Errors: INVALID_ARGUMENT, a line for each bad field with
-// its value and what is accepted.
+// its value and what is accepted. With test_allow_plaintext `listen` may be any
+// address.
 absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
-    const v1::NodeConfig& config);
+    const v1::NodeConfig& config, bool test_allow_plaintext = false);
 
 }  // namespace deltafin

@@ -24,6 +24,11 @@ struct ServerOptions {
   // HOST:PORT on the loopback interface, port 0 for a free one. Empty: reached
   // through InProcessChannel alone.
   std::string listen;
+  // Tests: lets `listen` be any address, though nothing checks who connects.
+  bool test_allow_plaintext = false;
+  // How long a client that answers nothing, though asked every two seconds,
+  // keeps its connection. Nodes use less, to notice a coordinator that is gone.
+  absl::Duration keepalive_timeout = absl::Seconds(20);
   // Longest message a client may send; longer ones end its call with
   // RESOURCE_EXHAUSTED.
   int64_t max_receive_bytes = int64_t{64} << 20;

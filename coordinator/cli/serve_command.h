@@ -29,6 +29,7 @@ class ServeCommand final : public Command {
   std::optional<int> max_sequences_;
   bool stats_ = false;
   bool json_ = false;
+  bool test_allow_plaintext_ = false;
 };
 
 }  // namespace deltafin

@@ -40,6 +40,7 @@ class LanCable {
                                   std::mt19937_64& random);
   // A packet comes out at the lower end. False: the cable is down.
   bool Arrive(size_t size);
+  Nanoseconds delay() const { return settings_.delay; }
   // The receiver had no room.
   void CountOverflow() { ++num_overflowed_; }
 
