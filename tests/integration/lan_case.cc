@@ -86,6 +86,10 @@ void RunLanCase(const LanCase& lan_case) {
   auto cluster =
       LanCluster::Start(lan_case.profile, kLanNodes, lan_case.node_flags);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
+  if (lan_case.prepare) {
+    const absl::Status prepared = lan_case.prepare(**cluster);
+    ASSERT_TRUE(prepared.ok()) << prepared;
+  }
   auto run = (*cluster)->StartDeltafin(Join(
       Join(lan_case.prompt.flags, lan_case.run_flags), {"--json", "--stats"}));
   ASSERT_TRUE(run.ok()) << run.status();

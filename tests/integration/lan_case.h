@@ -42,6 +42,8 @@ struct LanCase {
   LanPrompt prompt;
   Words node_flags;
   Words run_flags;
+  // Called before the coordinator starts.
+  std::function<absl::Status(LanCluster& cluster)> prepare;
   // Called while `run` goes on; it has not ended yet when this returns, unless
   // the case says otherwise.
   std::function<absl::Status(LanCluster& cluster, Process& run)> disturb;

@@ -102,7 +102,7 @@ LanCase TenPercentLoss() {
   LanCase c;
   c.name = "TenPercentOfPacketsLost";
   c.prompt = ShortLanPrompt(8);
-  c.disturb = [](LanCluster& cluster, Process&) -> absl::Status {
+  c.prepare = [](LanCluster& cluster) -> absl::Status {
     LanLink lossy;
     lossy.loss_percent = 10;
     for (int i = 0; i < cluster.num_nodes(); ++i) {
