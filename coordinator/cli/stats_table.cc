@@ -57,7 +57,7 @@ void AddSettings(const RunSettings& settings, Table& table) {
 }
 
 void AddNode(const NodeReport& node, Table& table) {
-  if (node.work.parts_lost > 0) {
+  if (!node.reachable || node.work.parts_lost > 0) {
     table.Line(fmt::format("{:<22}lost {} parts to others{}", node.address,
                            node.work.parts_lost,
                            node.reachable ? "" : " and does not answer"));
