@@ -53,14 +53,15 @@ absl::StatusOr<int64_t> ContextBound(int64_t wanted, const ModelSpec& spec) {
 }
 
 // A node named twice would do double work and count it twice.
-absl::Status RequireDistinct(const DispatcherStats& stats) {
+absl::Status RequireDistinct(const NodeRegistry& registry) {
   absl::flat_hash_map<std::string, std::string> name_of_id;
-  for (const auto& node : stats.nodes) {
-    const auto [it, added] = name_of_id.emplace(node.info.node_id(), node.name);
+  for (const ConnectedMember& node : registry.members_in_service()) {
+    const std::string& id = node.identity.node_id();
+    const auto [it, added] = name_of_id.emplace(id, node.name);
     if (added) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--nodes: ", it->second, " and ", node.name, " are the same node (",
-        node.info.node_id(), "); name each node once"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--nodes: ", it->second, " and ", node.name,
+                     " are the same node (", id, "); name each node once"));
   }
   return absl::OkStatus();
 }
@@ -96,8 +97,8 @@ void Coordinator::Shutdown() {
   forward_.reset();
   spine_.reset();
   dispatcher_.reset();
-  cluster_.reset();
-  nodes_.reset();
+  counting_.reset();
+  membership_.reset();
 }
 
 absl::Status Coordinator::ReadModel() {
@@ -136,7 +137,7 @@ absl::Status Coordinator::SettleMemory() {
   demand.context_tokens = options_.context_tokens;
   demand.max_sequences = options_.max_sequences;
   demand.prefill_chunk = options_.prefill_chunk;
-  if (options_.nodes.empty()) {
+  if (options_.has_own_node()) {
     demand.all_expert_bytes = AllExpertBytes(model_.spec);
     demand.tier_bytes = options_.ram_bytes;
   }
@@ -147,31 +148,45 @@ absl::Status Coordinator::SettleMemory() {
   return absl::OkStatus();
 }
 
-absl::Status Coordinator::ConnectNodes() {
-  if (options_.nodes.empty()) {
-    ASSIGN_OR_RETURN(
-        nodes_, ExpertNodes::InProcess({model_.dir, model_.manifest_digest,
-                                        plan_.tier_bytes, options_.num_threads,
-                                        kernel_}));
-  } else {
-    nodes_ = ExpertNodes::Remote(options_.nodes);
-  }
-  PlacementOptions placement;
-  placement.num_slices = model_.spec.expert_shape().num_slices();
+MembershipOptions Coordinator::DescribeMembership() const {
+  const ExpertShape shape = model_.spec.expert_shape();
+  MembershipOptions options;
+  RegistryOptions& registry = options.registry;
+  registry.placement.num_slices = shape.num_slices();
   if (options_.placement_seed) {
-    placement.cut = CutKind::kRandom;
-    placement.seed = *options_.placement_seed;
+    registry.placement.cut = CutKind::kRandom;
+    registry.placement.seed = *options_.placement_seed;
   }
-  cluster_ = std::make_unique<StaticCluster>(placement, nodes_->members());
+  registry.extent = {model_.spec.first_k_dense_replace,
+                     model_.spec.num_moe_layers(), model_.spec.num_experts,
+                     shape.num_slices(), model_.spec.num_experts_per_token};
+  registry.identity = {model_.manifest_digest, "deltafin"};
+  registry.model = model_.dir;
+  registry.limits = options_.limits;
+  options.state_dir = options_.state_dir;
+  options.nodes = options_.nodes;
+  if (options_.has_own_node()) {
+    options.own_node = {model_.dir, model_.manifest_digest, plan_.tier_bytes,
+                        options_.num_threads, kernel_};
+  }
+  return options;
+}
+
+absl::Status Coordinator::ConnectNodes() {
+  ASSIGN_OR_RETURN(membership_, Membership::Create(DescribeMembership()));
+  NodeRegistry& registry = membership_->registry();
   DispatcherOptions dispatch;
   dispatch.identity = {model_.manifest_digest, "deltafin"};
   dispatch.latent_size = model_.spec.expert_shape().latent_size;
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
-  dispatcher_ = std::make_unique<ExpertDispatcher>(dispatch, *cluster_);
-  RETURN_IF_ERROR(dispatcher_->ConnectAll());
-  RETURN_IF_ERROR(RequireDistinct(dispatcher_->stats()));
-  return nodes_->StartCounting();
+  dispatcher_ = std::make_unique<ExpertDispatcher>(dispatch, registry);
+  if (!options_.cluster) {
+    RETURN_IF_ERROR(dispatcher_->ConnectAll());
+    RETURN_IF_ERROR(RequireDistinct(registry));
+  }
+  counting_ = std::make_unique<NodeCounting>(registry);
+  return absl::OkStatus();
 }
 
 absl::Status Coordinator::LoadSpine() {
@@ -213,17 +228,12 @@ RunSettings Coordinator::settings() const {
   return settings;
 }
 
-absl::StatusOr<RunStatistics> Coordinator::Statistics() const {
+RunStatistics Coordinator::Statistics() const {
   RunStatistics statistics;
   statistics.settings = settings();
   statistics.scheduler = scheduler_->stats();
-  statistics.nodes = nodes_->Counters();
-  const DispatcherStats dispatch = dispatcher_->stats();
-  for (size_t i = 0; i < statistics.nodes.size(); ++i) {
-    statistics.nodes[i].identity = dispatch.nodes[i].info;
-    statistics.nodes[i].work = dispatch.nodes[i].work;
-    statistics.nodes[i].streams_opened = dispatch.nodes[i].streams_opened;
-  }
+  statistics.nodes = counting_->Reports();
+  AddDispatched(dispatcher_->stats(), &statistics.nodes);
   return statistics;
 }
 

@@ -14,13 +14,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/thread_pool.h"
-#include "coordinator/cluster/static_cluster.h"
 #include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/scheduler.h"
-#include "coordinator/expert_nodes.h"
 #include "coordinator/frontend/tokenizer.h"
+#include "coordinator/membership.h"
 #include "coordinator/memory_plan.h"
+#include "coordinator/node_counting.h"
 #include "coordinator/options.h"
 #include "coordinator/run_statistics.h"
 #include "kernels/kernel_registry.h"
@@ -49,7 +49,8 @@ class Coordinator {
 
   // Reads the model, settles memory, shakes hands with the nodes, loads the
   // spine; in this order, so that what cannot work is refused before the long
-  // part. Blocks. Errors: INVALID_ARGUMENT, NOT_FOUND or DATA_LOSS for the
+  // part. With options.cluster nodes may come later and none is waited for.
+  // Blocks. Errors: INVALID_ARGUMENT, NOT_FOUND or DATA_LOSS for the
   // model; RESOURCE_EXHAUSTED with the memory table; UNAVAILABLE or
   // FAILED_PRECONDITION naming the node.
   absl::Status Init();
@@ -64,13 +65,16 @@ class Coordinator {
   Scheduler& scheduler() { return *scheduler_; }
   RunSettings settings() const;
 
-  // Asks every node for its counters; those of the time since Init are
-  // returned. Errors: UNAVAILABLE naming a node that does not answer within
-  // five seconds.
-  absl::StatusOr<RunStatistics> Statistics() const;
+  // REQUIRES: Init returned OK.
+  Membership& membership() { return *membership_; }
+  bool accepts_nodes() const { return options_.cluster; }
+
+  // Asks every node in service for its counters (NodeCounting). Blocks.
+  RunStatistics Statistics() const;
 
  private:
   absl::Status SettleMemory();
+  MembershipOptions DescribeMembership() const;
   absl::Status ConnectNodes();
   absl::Status LoadSpine();
 
@@ -80,8 +84,8 @@ class Coordinator {
   std::unique_ptr<Tokenizer> tokenizer_;
   MemoryPlan plan_;
   std::unique_ptr<ThreadPool> threads_;  // of the spine
-  std::unique_ptr<ExpertNodes> nodes_;
-  std::unique_ptr<StaticCluster> cluster_;
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<NodeCounting> counting_;
   std::unique_ptr<ExpertDispatcher> dispatcher_;
   std::unique_ptr<Spine> spine_;
   std::unique_ptr<ForwardPass> forward_;

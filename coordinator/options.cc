@@ -15,6 +15,10 @@ namespace {
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxSequences = 4096;
 constexpr uint32_t kMaxPrefillChunk = 65536;
+constexpr uint32_t kDefaultHeartbeatMs = 1000;
+constexpr uint32_t kMaxHeartbeatMs = 60000;
+constexpr uint32_t kDefaultGoneAfterMs = 5000;
+constexpr uint32_t kMaxGoneAfterMs = 600000;
 
 // Collects what is wrong, so that one run reports everything.
 class FieldErrors {
@@ -122,6 +126,26 @@ void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   }
 }
 
+void ReadCluster(const v1::CoordinatorConfig& config,
+                 CoordinatorOptions& options, FieldErrors& errors) {
+  options.cluster = config.cluster();
+  options.own_experts = config.own_experts();
+  options.state_dir = config.state();
+  uint32_t heartbeat_ms = kDefaultHeartbeatMs;
+  ReadCount("heartbeat_ms", config.heartbeat_ms(), kMaxHeartbeatMs,
+            heartbeat_ms, errors);
+  uint32_t gone_after_ms = std::max(kDefaultGoneAfterMs, 5 * heartbeat_ms);
+  ReadCount("gone_after_ms", config.gone_after_ms(), kMaxGoneAfterMs,
+            gone_after_ms, errors);
+  if (gone_after_ms < 3 * heartbeat_ms) {
+    errors.Add("gone_after_ms", std::to_string(gone_after_ms),
+               "expected at least three heartbeats, so that a late one is no "
+               "end");
+  }
+  options.limits.heartbeat = absl::Milliseconds(heartbeat_ms);
+  options.limits.gone_after = absl::Milliseconds(gone_after_ms);
+}
+
 }  // namespace
 
 absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
@@ -130,6 +154,7 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
   FieldErrors errors;
   options.model_dir = config.model();
   ReadNodes(config, options, errors);
+  ReadCluster(config, options, errors);
   ReadSpine(config, options, errors);
   ReadKernel(config, options, errors);
   ReadRam(config, options, errors);

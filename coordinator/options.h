@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/cluster/member_life.h"
 #include "proto/config.pb.h"
 #include "spine_node/options.h"
 
@@ -19,9 +20,16 @@ namespace deltafin {
 struct CoordinatorOptions {
   // Directory in released layout.
   std::string model_dir;
-  // Addresses "host:port" of the expert nodes. Empty: all-in-one, the experts
-  // run in this process.
+  // Addresses "host:port" of the expert nodes.
   std::vector<std::string> nodes;
+  // Nodes may join; none need be there at the start.
+  bool cluster = false;
+  // This process holds experts even if others do.
+  bool own_experts = false;
+  // Where the cluster's epoch is kept. Empty: nowhere.
+  std::string state_dir;
+  // Heartbeats of nodes that joined. More often: silence is noticed sooner.
+  LifeLimits limits;
   SpinePrecision precision = SpinePrecision::kBf16;
   // "cpu", or a device of the libtorch spine: "torch-cpu", "cuda", "mps".
   std::string device = "cpu";
@@ -48,6 +56,11 @@ struct CoordinatorOptions {
   absl::Duration layer_deadline = absl::Minutes(5);
   // Tests: a placement drawn from this seed instead of the default one.
   std::optional<uint64_t> placement_seed;
+
+  // All-in-one without nodes, or as asked for.
+  bool has_own_node() const {
+    return own_experts || (nodes.empty() && !cluster);
+  }
 };
 
 // Checks all fields at once. Errors: INVALID_ARGUMENT listing every field in

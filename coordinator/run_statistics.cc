@@ -1,36 +1,62 @@
 #include "coordinator/run_statistics.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace deltafin {
 namespace {
 
-uint64_t Since(uint64_t before, uint64_t after) {
-  return after < before ? after : after - before;
+// It counted on from there.
+bool IsLater(const NodeReport& before, const NodeReport& after) {
+  return before.address == after.address &&
+         before.identity.node_id() == after.identity.node_id() &&
+         before.counters.layer_requests() <= after.counters.layer_requests() &&
+         before.counters.slices_computed() <= after.counters.slices_computed();
 }
 
-void Subtract(const v1::NodeCounters& b, v1::NodeCounters& counters) {
+void Subtract(const v1::NodeCounters& before, v1::NodeCounters& counters) {
   const auto& c = counters;
-  counters.set_layer_requests(Since(b.layer_requests(), c.layer_requests()));
-  counters.set_slices_computed(Since(b.slices_computed(), c.slices_computed()));
-  counters.set_bytes_read(Since(b.bytes_read(), c.bytes_read()));
-  counters.set_cache_hits(Since(b.cache_hits(), c.cache_hits()));
-  counters.set_cache_misses(Since(b.cache_misses(), c.cache_misses()));
-  counters.set_evictions(Since(b.evictions(), c.evictions()));
-  counters.set_refused_requests(
-      Since(b.refused_requests(), c.refused_requests()));
-  counters.set_cancelled_requests(
-      Since(b.cancelled_requests(), c.cancelled_requests()));
+  counters.set_layer_requests(c.layer_requests() - before.layer_requests());
+  counters.set_slices_computed(c.slices_computed() - before.slices_computed());
+  counters.set_bytes_read(c.bytes_read() - before.bytes_read());
+  counters.set_cache_hits(c.cache_hits() - before.cache_hits());
+  counters.set_cache_misses(c.cache_misses() - before.cache_misses());
+  counters.set_evictions(c.evictions() - before.evictions());
+  counters.set_refused_requests(c.refused_requests() -
+                                before.refused_requests());
+  counters.set_cancelled_requests(c.cancelled_requests() -
+                                  before.cancelled_requests());
 }
 
 }  // namespace
 
 std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
                                       std::vector<NodeReport> after) {
-  for (size_t i = 0; i < after.size() && i < before.size(); ++i) {
-    Subtract(before[i].counters, after[i].counters);
+  for (NodeReport& node : after) {
+    const auto same = std::find_if(
+        before.begin(), before.end(),
+        [&node](const NodeReport& other) { return IsLater(other, node); });
+    if (same != before.end()) Subtract(same->counters, node.counters);
   }
   return after;
+}
+
+void AddDispatched(const DispatcherStats& dispatched,
+                   std::vector<NodeReport>* reports) {
+  for (const NodeStats& node : dispatched.nodes) {
+    if (node.streams_opened == 0) continue;  // had no part in the work
+    auto report = std::find_if(reports->begin(), reports->end(),
+                               [&node](const NodeReport& other) {
+                                 return other.address == node.name;
+                               });
+    if (report == reports->end()) {
+      report = reports->emplace(report);
+      report->address = node.name;
+      report->identity = node.info;
+      report->reachable = false;
+    }
+    report->work = node.work;
+    report->streams_opened = node.streams_opened;
+  }
 }
 
 }  // namespace deltafin

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/engine/layer_exchange.h"
+#include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/scheduler.h"
 #include "proto/expert.pb.h"
 
@@ -40,10 +40,13 @@ struct RunStatistics {
 };
 
 // Counters of `after` less those of `before`, node by node; gauges
-// (resident_bytes, queue_depth) as in `after`. A counter that went back, of a
-// node that started again, counts whole. REQUIRES: the same nodes in the same
-// order.
+// (resident_bytes, queue_depth) as in `after`. A node that is not in `before`,
+// or was started again since, counts from its start.
 std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
                                       std::vector<NodeReport> after);
+
+// Adds what the dispatcher knows of the nodes, also of those without a report.
+void AddDispatched(const DispatcherStats& dispatched,
+                   std::vector<NodeReport>* reports);
 
 }  // namespace deltafin

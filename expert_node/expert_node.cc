@@ -37,7 +37,7 @@ absl::StatusOr<uint64_t> TierBytes(const ExpertNodeOptions& options,
   return bytes;
 }
 
-std::string NodeId() {
+std::string ProcessId() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
   return fmt::format("{}:{}", host, getpid());
@@ -83,7 +83,8 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
     : options_(options), spec_(spec), store_(std::move(store)) {
   engine_ = std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ,
                                            *store_, options_.num_threads);
-  identity_.set_node_id(NodeId());
+  identity_.set_node_id(options_.node_id.empty() ? ProcessId()
+                                                 : options_.node_id);
   identity_.set_manifest_digest(options_.manifest_digest);
   identity_.set_wire_version(kWireVersion);
   identity_.set_numerics_version(kNumericsVersion);

@@ -1,14 +1,19 @@
 // deltafin-node: serves the routed experts of a model to coordinators.
 
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
 #include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
 #include "common/net/termination_signal.h"
+#include "expert_node/data_folder.h"
 #include "expert_node/expert_node.h"
 #include "expert_node/node_flags.h"
+#include "expert_node/node_membership.h"
 
 namespace deltafin {
 namespace {
@@ -29,22 +34,81 @@ absl::Status CheckPort(const std::string& listen) {
   return address.ok() ? RequireFreePort(*address) : address.status();
 }
 
-int Serve(const ExpertNodeOptions& options, TerminationSignal& signals) {
-  if (absl::Status status = CheckPort(options.listen); !status.ok()) {
-    return Fail(status);
+// Why the program ends: a signal, or the coordinator's refusal. Thread-safe.
+class Ending {
+ public:
+  // False when asked before.
+  bool Ask(int signal, const absl::Status& why) {
+    MutexLock lock(mutex_);
+    if (is_asked_) return false;
+    is_asked_ = true;
+    signal_ = signal;
+    why_ = why;
+    asked_.NotifyAll();
+    return true;
   }
-  const auto node = ExpertNode::Create(options);
-  if (!node.ok()) return Fail(node.status());
-  if (absl::Status status = (*node)->Start(); !status.ok()) return Fail(status);
-  const v1::HandshakeReply& identity = (*node)->identity();
+  absl::Status Wait() {
+    MutexLock lock(mutex_);
+    while (!is_asked_) asked_.Wait(mutex_);
+    if (why_.ok()) spdlog::info("signal {}: draining", signal_);
+    return why_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar asked_;
+  bool is_asked_ ABSL_GUARDED_BY(mutex_) = false;
+  int signal_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status why_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A refusal ends the program with one of two codes: what this node was given is
+// wrong, or it may not join.
+absl::Status RefusedJoin(const std::string& coordinator,
+                         const absl::Status& why) {
+  return WithExitCode(
+      AddContext(why, fmt::format("coordinator {}", coordinator)),
+      absl::IsInvalidArgument(why) ? kExitBadInput : kExitUnavailable);
+}
+
+// Until a signal or a refusal; a member meanwhile where it is to join.
+absl::Status ServeUntilAsked(const NodeCommand& command, const ExpertNode& node,
+                             DataFolder* folder, TerminationSignal& signals) {
+  Ending ending;
+  const SignalHandling handling(signals, [&ending](int signal) {
+    return ending.Ask(signal, absl::OkStatus());
+  });
+  std::unique_ptr<CoordinatorClient> client;  // leaves at its end
+  if (!command.join.coordinator.empty()) {
+    const std::string& coordinator = command.join.coordinator;
+    client = JoinCluster(command.join, command.options.model_dir, node, *folder,
+                         [&ending, &coordinator](const absl::Status& why) {
+                           ending.Ask(0, RefusedJoin(coordinator, why));
+                         });
+  }
+  return ending.Wait();
+}
+
+absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
+  RETURN_IF_ERROR(CheckPort(command.options.listen));
+  std::unique_ptr<DataFolder> folder;
+  if (!command.join.data_dir.empty()) {
+    ASSIGN_OR_RETURN(folder, DataFolder::Open(command.join.data_dir));
+    command.options.node_id = folder->node_id();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ExpertNode> node,
+                   ExpertNode::Create(command.options));
+  RETURN_IF_ERROR(node->Start());
+  const v1::HandshakeReply& identity = node->identity();
   spdlog::info("model {} kernel {} threads {} expert tier {} bytes",
-               options.model_dir, identity.kernel(), identity.threads(),
+               command.options.model_dir, identity.kernel(), identity.threads(),
                identity.ram_bytes());
-  std::printf("listening on %s\n", (*node)->address().c_str());
+  std::printf("listening on %s\n", node->address().c_str());
   std::fflush(stdout);
-  spdlog::info("signal {}: draining", signals.Wait());
-  (*node)->Shutdown(kDrain);
-  return kExitOk;
+  const absl::Status status =
+      ServeUntilAsked(command, *node, folder.get(), signals);
+  if (status.ok()) node->Shutdown(kDrain);
+  return status;
 }
 
 }  // namespace
@@ -60,5 +124,6 @@ int main(int argc, char** argv) {
     Fail(status);
     return kExitUsage;
   }
-  return Serve(command.options, signals);
+  const absl::Status status = Serve(command, signals);
+  return status.ok() ? kExitOk : Fail(status);
 }

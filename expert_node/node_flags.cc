@@ -27,6 +27,11 @@ coordinator:
   deltafin-node --model /models/Kimi-K3 --listen 127.0.0.1:7400 --ram 64G
   deltafin run --model /models/Kimi-K3 --nodes 127.0.0.1:7400 --prompt "Hello"
 
+or let them join a coordinator that runs:
+  deltafin serve --model /models/Kimi-K3 --cluster
+  deltafin-node --model /models/Kimi-K3 --listen 127.0.0.1:7400
+      --join 127.0.0.1:8500 --data /var/lib/deltafin
+
 When it is ready it prints one line, "listening on HOST:PORT"; port 0 takes a
 free one. It stays on the loopback interface. SIGTERM, SIGHUP or Ctrl-C finishes
 what runs, then ends; a second one ends at once. Any number
@@ -42,6 +47,7 @@ before it was ready.)";
 struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
+  std::optional<std::string> join, data, advertise;
   std::optional<uint32_t> threads;
   std::string test_reply_delay;  // MAX:SEED
   bool test_allow_plaintext = false;
@@ -61,6 +67,15 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "Model directory: config.json, index and shards");
   app.add_option("--listen", flags.listen,
                  "HOST:PORT to serve on; loopback only");
+  app.add_option("--join", flags.join,
+                 "HOST:PORT of the coordinator whose cluster to join (deltafin "
+                 "serve --cluster)");
+  app.add_option("--data", flags.data,
+                 "Folder that keeps the node's id between starts; one process "
+                 "has it. Required with --join");
+  app.add_option("--advertise", flags.advertise,
+                 "HOST:PORT where the coordinator reaches this node. Default: "
+                 "where it listens");
   app.add_option("--ram", flags.ram,
                  "Memory for experts, as 64G or 512M. Default: all experts, at "
                  "most half of what is free");
@@ -117,6 +132,9 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.kernel) config.set_kernel(*flags.kernel);
   if (flags.log_level) config.set_log_level(*flags.log_level);
   if (flags.cache_dir) config.set_cache_dir(*flags.cache_dir);
+  if (flags.join) config.set_join(*flags.join);
+  if (flags.data) config.set_data(*flags.data);
+  if (flags.advertise) config.set_advertise(*flags.advertise);
   if (config.log_level().empty()) config.set_log_level("info");
   if (config.cache_dir().empty()) config.set_cache_dir(DefaultCacheDir());
 }
@@ -151,8 +169,11 @@ NodeCommand CommandFrom(const Flags& flags) {
   absl::StatusOr<ExpertNodeOptions> options =
       OptionsFromConfig(config, flags.test_allow_plaintext);
   if (!options.ok()) return Refuse(kExitUsage, options.status());
+  absl::StatusOr<NodeJoinOptions> join = JoinOptionsFromConfig(config);
+  if (!join.ok()) return Refuse(kExitUsage, join.status());
   NodeCommand command;
   command.options = *std::move(options);
+  command.join = *std::move(join);
   command.log_level = config.log_level();
   if (!config.cache_dir().empty()) {
     command.options.digest_cache = config.cache_dir() + "/digests";

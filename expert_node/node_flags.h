@@ -19,6 +19,7 @@ struct NodeCommand {
   int exit_code = 0;
 
   ExpertNodeOptions options;
+  NodeJoinOptions join;
   std::string log_level;
 };
 

@@ -43,7 +43,33 @@ void CheckListen(const std::string& listen, bool allow_plaintext,
   if (!loopback.ok() && !allow_plaintext) errors.Add("listen", loopback);
 }
 
+// HOST:PORT that others connect to; may be empty.
+void CheckPeer(std::string_view field, const std::string& text,
+               FieldErrors& errors) {
+  if (text.empty()) return;
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
+  if (!address.ok()) return errors.Add(field, address.status());
+  if (address->port == 0) {
+    errors.Add(field, fmt::format("'{}': want HOST:PORT with a port", text));
+  }
+}
+
 }  // namespace
+
+absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
+    const v1::NodeConfig& config) {
+  FieldErrors errors;
+  CheckPeer("join", config.join(), errors);
+  CheckPeer("advertise", config.advertise(), errors);
+  if (!config.join().empty() && config.data().empty()) {
+    errors.Add("data", "missing, want a folder that keeps the node's id");
+  }
+  if (!config.advertise().empty() && config.join().empty()) {
+    errors.Add("advertise", "tells a coordinator, and join names none");
+  }
+  if (absl::Status status = errors.status(); !status.ok()) return status;
+  return NodeJoinOptions{config.join(), config.data(), config.advertise()};
+}
 
 absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     const v1::NodeConfig& config, bool test_allow_plaintext) {

@@ -27,6 +27,9 @@ struct ExpertNodeOptions {
   // Tells of that hashing; may be empty.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 
+  // Who the node is to coordinators. Empty: host name and process id.
+  std::string node_id;
+
   // HOST:PORT on the loopback interface, port 0 for any free one. Empty:
   // reached through the in-process channel alone.
   std::string listen;
@@ -54,11 +57,23 @@ struct ExpertNodeOptions {
   std::function<absl::Duration()> reply_delay;
 };
 
+// A node's part in a cluster that it joins by itself.
+struct NodeJoinOptions {
+  std::string coordinator;  // HOST:PORT. Empty: waits to be called
+  // Keeps the node's id. Required with a coordinator.
+  std::string data_dir;
+  // HOST:PORT where the coordinator reaches this node. Empty: where it listens.
+  std::string advertise;
+};
+
 // The options that a configuration (file and flags merged) describes. Checks
 // all fields at once. Errors: INVALID_ARGUMENT, a line for each bad field with
 // its value and what is accepted. With test_allow_plaintext `listen` may be any
 // address.
 absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     const v1::NodeConfig& config, bool test_allow_plaintext = false);
+// The same for its part in a cluster.
+absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
+    const v1::NodeConfig& config);
 
 }  // namespace deltafin

@@ -112,6 +112,12 @@ std::shared_ptr<grpc::Channel> ServerLifecycle::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
+void ServerLifecycle::SetServing(const std::string& service, bool is_serving) {
+  if (auto* health = server_->GetHealthCheckService()) {
+    health->SetServingStatus(service, is_serving);
+  }
+}
+
 void ServerLifecycle::SetNotServing() {
   if (shut_down_) return;
   if (auto* health = server_->GetHealthCheckService()) {

@@ -51,6 +51,9 @@ class ServerLifecycle {
   // down.
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
+  // What the health service says of one service, by its full name. Nothing once
+  // What the health service says of one service, by its full name. Thread-safe.
+  void SetServing(const std::string& service, bool is_serving);
   // Makes the health service say NOT_SERVING; calls go on.
   void SetNotServing();
 

@@ -16,6 +16,7 @@ namespace deltafin {
 namespace {
 
 constexpr char kModelGroup[] = "Model and machine";
+constexpr char kClusterGroup[] = "Cluster";
 constexpr char kHidden[] = "";  // a group that --help leaves out
 constexpr std::string_view kRandomPlacement = "random:";
 
@@ -81,6 +82,26 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
   };
 }
 
+void CoordinatorFlags::AddClusterTo(CLI::App& app) {
+  with_cluster_ = true;
+  const auto add = [&app](const char* name, auto& value, const char* help) {
+    return app.add_option(name, value, help)->group(kClusterGroup);
+  };
+  app.add_flag("--cluster", cluster_,
+               "Let nodes join (deltafin-node --join); experts run there")
+      ->group(kClusterGroup);
+  app.add_flag("--own-experts", own_experts_,
+               "With --cluster or --nodes: run experts in this process, too")
+      ->group(kClusterGroup);
+  add("--state", state_,
+      "Folder that keeps the cluster's epoch over restarts (default: none; "
+      "epochs begin at the time of day)");
+  add("--heartbeat-ms", heartbeat_ms_,
+      "Between two heartbeats of a node (default: 1000)");
+  add("--gone-after-ms", gone_after_ms_,
+      "Silence after which a node is no member (default: 5000)");
+}
+
 void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(model_, [&](const auto& v) { config.set_model(v); });
   if (nodes_.has_value()) {
@@ -97,6 +118,11 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });
   SetIfGiven(layer_deadline_ms_,
              [&](uint32_t v) { config.set_layer_deadline_ms(v); });
+  SetIfGiven(cluster_, [&](bool v) { config.set_cluster(v); });
+  SetIfGiven(own_experts_, [&](bool v) { config.set_own_experts(v); });
+  SetIfGiven(state_, [&](const auto& v) { config.set_state(v); });
+  SetIfGiven(heartbeat_ms_, [&](uint32_t v) { config.set_heartbeat_ms(v); });
+  SetIfGiven(gone_after_ms_, [&](uint32_t v) { config.set_gone_after_ms(v); });
 }
 
 absl::StatusOr<v1::CoordinatorConfig> CoordinatorFlags::Config() const {
@@ -130,6 +156,11 @@ absl::StatusOr<CoordinatorOptions> CoordinatorFlags::Options() const {
     ASSIGN_OR_RETURN(options.model_dir, DefaultModelDir());
   }
   if (options.cache_dir.empty()) options.cache_dir = DefaultCacheDir();
+  if (!with_cluster_) {
+    options.cluster = false;
+    options.own_experts = false;
+    options.state_dir.clear();
+  }
   return options;
 }
 

@@ -23,6 +23,9 @@ class CoordinatorFlags {
  public:
   // Adds the flags to the subcommand; both must outlive the parsing.
   void AddTo(CLI::App& app);
+  // Those of a cluster whose nodes come and go. Without them Options() has no
+  // such cluster, whatever the file says.
+  void AddClusterTo(CLI::App& app);
 
   // The merged and checked options. A model that is named nowhere becomes
   // k3-nano. Errors: a usage error when the flags are wrong by themselves,
@@ -40,7 +43,10 @@ class CoordinatorFlags {
   std::optional<std::string> model_, nodes_, spine_, device_, kernel_, ram_,
       cache_dir_;
   std::optional<uint32_t> threads_, prefill_chunk_, context_,
-      layer_deadline_ms_;
+      layer_deadline_ms_, heartbeat_ms_, gone_after_ms_;
+  std::optional<std::string> state_;
+  std::optional<bool> cluster_, own_experts_;
+  bool with_cluster_ = false;
   std::string test_placement_;
   std::function<bool()> log_level_given_;
 };

@@ -17,6 +17,7 @@
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/eval_command.h"
 #include "coordinator/cli/info_command.h"
+#include "coordinator/cli/plan_command.h"
 #include "coordinator/cli/run_command.h"
 #include "coordinator/cli/serve_command.h"
 #include "coordinator/cli/standard_output.h"
@@ -86,6 +87,8 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
       Add<EvalCommand>(app, "eval", "Measure how well a text is predicted"));
   all.push_back(
       Add<BenchCommand>(app, "bench", "Compare two sets of flags in speed"));
+  all.push_back(Add<PlanCommand>(
+      app, "plan", "Predict tokens a second of a cluster from its machines"));
   return all;
 }
 

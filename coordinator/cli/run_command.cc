@@ -76,7 +76,7 @@ absl::Status RunCommand::Run(TerminationSignal& signals) {
   ASSIGN_OR_RETURN(report.output_sha256,
                    OutputSha256(report.output.ids, dump_logits_));
   if (stats_) {
-    ASSIGN_OR_RETURN(report.statistics, coordinator.Statistics());
+    report.statistics = coordinator.Statistics();
   }
   return Print(report);
 }

@@ -1,11 +1,11 @@
 #include "coordinator/cli/serve_command.h"
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
@@ -14,6 +14,8 @@
 #include "common/net/server_lifecycle.h"
 #include "coordinator/cli/run_report.h"
 #include "coordinator/cli/stats_table.h"
+#include "coordinator/cluster/admin_service.h"
+#include "coordinator/cluster/cluster_service.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/frontend/inference_service.h"
 
@@ -68,11 +70,30 @@ absl::Status CheckListen(const std::string& listen, bool allow_plaintext) {
   return RequireFreePort(*address);
 }
 
+// Lets the health service say of the InferenceService what the cluster can do,
+// for as long as this lives.
+class ServingWatch {
+ public:
+  ServingWatch(RegistryTicker& ticker, ServerLifecycle& server)
+      : ticker_(ticker) {
+    ticker_.SetListener([&server](bool is_up) {
+      server.SetServing("deltafin.v1.InferenceService", is_up);
+    });
+  }
+  ~ServingWatch() { ticker_.SetListener(nullptr); }
+  ServingWatch(const ServingWatch&) = delete;
+  ServingWatch& operator=(const ServingWatch&) = delete;
+
+ private:
+  RegistryTicker& ticker_;
+};
+
 }  // namespace
 
 ServeCommand::ServeCommand(CLI::App& app) {
   app.footer(kFooter);
   coordinator_flags_.AddTo(app);
+  coordinator_flags_.AddClusterTo(app);
   app.add_option("--listen", listen_,
                  "HOST:PORT on the loopback interface; port 0 takes a free one "
                  "(default: 127.0.0.1:8500)");
@@ -106,18 +127,23 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   RETURN_IF_ERROR(coordinator.Start());
   InferenceService service(DescribeService(coordinator),
                            coordinator.tokenizer(), coordinator.scheduler());
-  const std::array<grpc::Service*, 1> services{&service};
+  Membership& membership = coordinator.membership();
+  ClusterService cluster(membership.registry());
+  AdminService admin(membership.registry());
+  std::vector<grpc::Service*> services{&service, &admin};
+  if (coordinator.accepts_nodes()) services.push_back(&cluster);
   ServerOptions server_options;
   server_options.listen = listen;
   server_options.test_allow_plaintext = test_allow_plaintext_;
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
+  const ServingWatch watch(membership.ticker(), *server);
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
   spdlog::info("signal {}: draining", signals.Wait());
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const RunStatistics statistics, coordinator.Statistics());
+  const RunStatistics statistics = coordinator.Statistics();
   const std::string text =
       json_ ? StatisticsJson(statistics) + '\n' : StatsTable(statistics);
   std::fputs(text.c_str(), stdout);

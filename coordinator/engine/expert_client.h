@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "coordinator/engine/handshake.h"
+#include "coordinator/cluster/handshake.h"
 #include "proto/expert.pb.h"
 
 namespace grpc {

@@ -13,8 +13,10 @@ constexpr double kFurtherToken = 0.15;
 
 // Work leaves its home, where its bytes are likely in memory, only for a gain
 // of at least this part of the layer and this many seconds.
-constexpr double kWorthwhile = 0.1;
+constexpr double kWorthwhile = 0.05;
 constexpr double kWorthwhileSeconds = 0.5e-3;
+// What one move must gain.
+constexpr double kNoticeable = 0.01;
 constexpr int kMostMoves = 32;
 
 }  // namespace
@@ -27,6 +29,7 @@ void LayerAssignment::Plan(const Placement& placement, int layer,
   Update(placement, nodes);
   CountTokens(routed);
   for (size_t i = 0; i < num_experts_; ++i) TakeHomes(&experts_[i]);
+  for (size_t i = 0; i < num_experts_; ++i) FillGaps(&experts_[i]);
   const bool all_known = std::all_of(
       nodes.begin(), nodes.end(),
       [](const NodeFitness& node) { return !node.fit || node.known; });
@@ -58,21 +61,27 @@ void LayerAssignment::CountTokens(const RoutedTokens& routed) {
   }
 }
 
-// The placement's cut; runs whose home is not fit go to others.
+// The placement's cut, counted to the homes that are fit.
 void LayerAssignment::TakeHomes(Expert* expert) {
-  placement_->Cut({layer_, expert->expert}, 0, &scratch_);
-  expert->runs.clear();
-  std::vector<NodeRun> others;
-  for (const NodeRun& home : scratch_) {
-    if (CanTake(home.node, expert->expert, home.slices)) {
-      busy_[home.node] +=
-          Seconds(home.node, UnitsOf(*expert) * home.slices.count);
-      expert->runs.push_back(home);
-      continue;
-    }
-    Reassign(expert->expert, home.slices, {}, &others);
-    if (others.empty()) others.push_back(home);
-    expert->runs.insert(expert->runs.end(), others.begin(), others.end());
+  placement_->Cut({layer_, expert->expert}, 0, &expert->runs);
+  for (const NodeRun& home : expert->runs) {
+    if (!CanTake(home.node, expert->expert, home.slices)) continue;
+    busy_[home.node] +=
+        Seconds(home.node, UnitsOf(*expert) * home.slices.count);
+  }
+}
+
+// Gives the runs whose home is not fit to others.
+void LayerAssignment::FillGaps(Expert* expert) {
+  for (size_t i = 0; i < expert->runs.size(); ++i) {
+    const NodeRun home = expert->runs[i];
+    if (CanTake(home.node, expert->expert, home.slices)) continue;
+    Reassign(expert->expert, home.slices, {}, &scratch_);
+    if (scratch_.empty()) continue;
+    const auto at = expert->runs.begin() + static_cast<ptrdiff_t>(i);
+    *at = scratch_[0];
+    expert->runs.insert(at + 1, scratch_.begin() + 1, scratch_.end());
+    i += scratch_.size() - 1;
   }
 }
 
@@ -160,18 +169,34 @@ void LayerAssignment::Reassign(int32_t expert, SliceRun run,
   }
 }
 
+// Moves work until no move helps; keeps to the homes if all of them together
+// gain too little.
 void LayerAssignment::Improve() {
-  while (LeaveOut(Busiest())) {
-  }
+  const double before = makespan();
+  if (before < kWorthwhileSeconds) return;
+  CopyExperts(experts_, &at_home_);
+  const std::vector<double> busy_before = busy_;
   for (int i = 0; i < kMostMoves && MoveFrom(Busiest()); ++i) {
   }
+  while (LeaveOut(Busiest())) {
+  }
+  const double gain = before - makespan();
+  if (gain >= kWorthwhile * before && gain >= kWorthwhileSeconds) return;
+  CopyExperts(at_home_, &experts_);
+  busy_ = busy_before;
+}
+
+// Of those in use. Keeps memory.
+void LayerAssignment::CopyExperts(const std::vector<Expert>& from,
+                                  std::vector<Expert>* to) {
+  if (to->size() < num_experts_) to->resize(num_experts_);
+  std::copy_n(from.begin(), num_experts_, to->begin());
 }
 
 // Gives all work of a node to others if the layer is done sooner without it:
 // its latency alone may be longer than their work.
 bool LayerAssignment::LeaveOut(int slot) {
   const double before = Total(slot, busy_[slot]);
-  if (before < kWorthwhileSeconds) return false;
   const std::vector<double> busy_before = busy_;
   busy_[slot] = 0;
   const int excluded[] = {slot};
@@ -191,8 +216,7 @@ bool LayerAssignment::LeaveOut(int slot) {
       moves.push_back({&expert, run, 0, to, 0});
     }
   }
-  const double gain = before - makespan();
-  if (gain < kWorthwhile * before || gain < kWorthwhileSeconds) {
+  if (makespan() > (1 - kNoticeable) * before) {
     busy_ = busy_before;
     return false;
   }

@@ -61,6 +61,7 @@ class LayerAssignment {
 
   void CountTokens(const RoutedTokens& routed);
   void TakeHomes(Expert* expert);
+  void FillGaps(Expert* expert);
   double UnitsOf(const Expert& expert) const;
   double Seconds(int slot, double units) const;
   double Total(int slot, double busy) const;
@@ -72,6 +73,7 @@ class LayerAssignment {
   bool LeaveOut(int slot);
   bool MoveFrom(int slot);
   void Apply(const Move& move);
+  void CopyExperts(const std::vector<Expert>& from, std::vector<Expert>* to);
 
   const Placement* placement_ = nullptr;
   int layer_ = 0;
@@ -81,6 +83,7 @@ class LayerAssignment {
   size_t num_experts_ = 0;      // in use
   std::vector<int32_t> index_;  // expert -> experts_, -1: not in the layer
   std::vector<NodeRun> scratch_;
+  std::vector<Expert> at_home_;  // experts_ before they were improved
 };
 
 }  // namespace deltafin

@@ -15,13 +15,6 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 // How long Forget waits for a message that is half out.
 constexpr absl::Duration kForgetPatience = absl::Milliseconds(200);
 
-// A node is stalled when its part takes this many times what it should.
-constexpr double kStalledTimes = 10;
-// And no less than a slow disk takes for what may have to be read: 1.4 MB for a
-// unit of a K3 expert, at 280 MB/s, or at 70 MB/s where nothing is known yet.
-constexpr absl::Duration kSlowUnit = absl::Milliseconds(5);
-constexpr absl::Duration kUnknownUnit = absl::Milliseconds(20);
-
 void AddWork(const v1::LayerReply& reply, NodeWork* work) {
   constexpr double kMicrosecond = 1e-6;
   ++work->replies;
@@ -48,9 +41,12 @@ LayerExchange::LayerExchange(const LayerExchangeOptions& options,
       links_(links),
       view_(view),
       reduction_(plan_, kernel, latent_size),
+      watch_(options.stall_after),
       latent_size_(latent_size) {}
 
 void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
+  Grow(links_.num_slots());
+  std::fill(work_.begin(), work_.end(), NodeWork());
   if (id.step != id_.step) DrainEvents();
   id_ = id;
   routed_ = routed;
@@ -72,8 +68,7 @@ void LayerExchange::PlanLayer(absl::Time now) {
       [this](int32_t expert) { return assignment_.units(expert); });
   reduction_.Begin();
   std::fill(num_sent_.begin(), num_sent_.end(), 0);
-  std::fill(last_heard_.begin(), last_heard_.end(), now);
-  std::fill(work_.begin(), work_.end(), NodeWork());
+  watch_.Begin(links_.num_slots(), now);
   mended_ = now;
   mend_now_ = true;
   for (int node = 0; node < plan_.num_nodes(); ++node) SendNext(node);
@@ -82,7 +77,7 @@ void LayerExchange::PlanLayer(absl::Time now) {
 void LayerExchange::Grow(int num_nodes) {
   plan_.Grow(num_nodes);
   num_sent_.resize(num_nodes);
-  last_heard_.resize(num_nodes);
+  watch_.Grow(num_nodes);
   fitness_.resize(num_nodes);
   work_.resize(num_nodes);
 }
@@ -92,7 +87,9 @@ void LayerExchange::DrainEvents() {
   while (true) {
     const NodeEvent event = links_.Next(absl::UnixEpoch());
     if (event.kind == NodeEvent::Kind::kNone) return;
-    if (event.kind == NodeEvent::Kind::kReply) links_.MarkAlive(event.node);
+    if (event.kind != NodeEvent::Kind::kReply) continue;
+    links_.MarkAlive(event.node);
+    ++work_[event.node].replies_dropped;
   }
 }
 
@@ -184,14 +181,15 @@ absl::Status LayerExchange::Handle(const NodeEvent& event) {
 
 absl::Status LayerExchange::TakeReply(int node) {
   const v1::LayerReply& reply = links_.clients().reply(node);
-  last_heard_[node] = absl::Now();
+  const absl::Time now = absl::Now();
+  watch_.Heard(node, now);
   links_.MarkAlive(node);
   const absl::StatusOr<ReplyUse> use = reduction_.Add(node, reply);
   if (use.ok()) {
     if (*use == ReplyUse::kDropped) {
       ++work_[node].replies_dropped;
     } else {
-      Learn(node, reply);
+      Learn(node, reply, now);
     }
     return absl::OkStatus();
   }
@@ -215,18 +213,19 @@ absl::Status LayerExchange::TakeReply(int node) {
   return absl::OkStatus();
 }
 
-void LayerExchange::Learn(int node, const v1::LayerReply& reply) {
+void LayerExchange::Learn(int node, const v1::LayerReply& reply,
+                          absl::Time now) {
   AddWork(reply, &work_[node]);
   const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
   PartTiming timing;
-  timing.elapsed = last_heard_[node] - part.sent;
+  timing.elapsed = now - part.sent;
   timing.queue = absl::Microseconds(reply.timings().queue_us());
   timing.read = absl::Microseconds(reply.timings().read_us());
   timing.compute = absl::Microseconds(reply.timings().compute_us());
   timing.slices = static_cast<int64_t>(part.num_slices);
   timing.bytes_read = static_cast<int64_t>(reply.bytes_read());
   costs_.Observe(node, timing, part.units, static_cast<int>(part.rows.size()),
-                 last_heard_[node]);
+                 now);
   view_.PartAnswered(node, timing);
 }
 
@@ -239,11 +238,12 @@ absl::Status LayerExchange::Mend(absl::Time now) {
   assignment_.Update(links_.placement(), fitness_);
   for (int node = 0; node < plan_.num_nodes(); ++node) {
     if (plan_.num_open(node) == 0) continue;
-    if (links_.is_fit(node) && IsStalled(node, now)) {
-      links_.MarkStalled(node,
-                         absl::DeadlineExceededError(fmt::format(
-                             "node {}: silent for {}", links_.name(node),
-                             absl::FormatDuration(now - last_heard_[node]))));
+    if (links_.is_fit(node) &&
+        watch_.IsStalled(node, plan_.parts(node), costs_, now)) {
+      links_.MarkStalled(
+          node, absl::DeadlineExceededError(fmt::format(
+                    "node {}: silent for {}", links_.name(node),
+                    absl::FormatDuration(now - watch_.last_heard(node)))));
       fitness_[node].fit = false;
     }
     RETURN_IF_ERROR(MendNode(node, now));
@@ -271,21 +271,6 @@ bool LayerExchange::IsLost(PartRef ref) const {
   if (!part.refusal.ok() || !links_.connected(ref.node)) return true;
   return part.sent != absl::InfiniteFuture() &&
          part.stream != links_.stream(ref.node);
-}
-
-bool LayerExchange::IsStalled(int node, absl::Time now) const {
-  double units = 0;
-  absl::Time since = last_heard_[node];
-  for (const PlannedPart& part : plan_.parts(node)) {
-    if (part.state == PartState::kOpen) units += part.units;
-  }
-  absl::Duration longest =
-      std::max(options_.stall_after,
-               units * (costs_.knows(node) ? kSlowUnit : kUnknownUnit));
-  if (costs_.knows(node)) {
-    longest = std::max(longest, kStalledTimes * costs_.Expected(node, units));
-  }
-  return now - since > longest;
 }
 
 absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {

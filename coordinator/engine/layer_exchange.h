@@ -19,6 +19,7 @@
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
 #include "coordinator/engine/reduction.h"
+#include "coordinator/engine/stall_watch.h"
 
 namespace deltafin {
 
@@ -81,12 +82,11 @@ class LayerExchange {
   void SendNext(int node);
   absl::Status Handle(const NodeEvent& event);
   absl::Status TakeReply(int node);
-  void Learn(int node, const v1::LayerReply& reply);
+  void Learn(int node, const v1::LayerReply& reply, absl::Time now);
 
   // Gives away the work of nodes that are gone or stalled.
   absl::Status Mend(absl::Time now);
   absl::Status MendNode(int node, absl::Time now);
-  bool IsStalled(int node, absl::Time now) const;
   bool IsLost(PartRef ref) const;
   absl::Status GiveAway(PartRef ref, absl::Time now);
   // The first assignment of the part that nobody can take now, or -1 and their
@@ -105,13 +105,13 @@ class LayerExchange {
   Reduction reduction_;
   LayerAssignment assignment_;
   CostModel costs_;
+  StallWatch watch_;
   const int latent_size_;
   LayerId id_;           // of the layer
   RoutedTokens routed_;  // of it
   absl::Time begun_;
-  bool nobody_ = false;                 // there was no member to plan for
-  std::vector<size_t> num_sent_;        // parts, per node
-  std::vector<absl::Time> last_heard_;  // of this layer
+  bool nobody_ = false;           // there was no member to plan for
+  std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
   std::vector<NodeWork> work_;
   std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers

@@ -10,9 +10,9 @@
 
 namespace deltafin::testing {
 
-ServeProcess::ServeProcess(const Words& flags) {
+ServeProcess::ServeProcess(const Words& flags, const std::string& listen) {
   auto process = Process::Start(
-      Join({DeltafinBinary(), "serve", "--listen", "127.0.0.1:0"}, flags));
+      Join({DeltafinBinary(), "serve", "--listen", listen}, flags));
   EXPECT_TRUE(process.ok()) << process.status();
   process_ = *std::move(process);
   const absl::StatusOr<std::string> address = WaitForAddress(*process_);

@@ -17,7 +17,8 @@ namespace deltafin::testing {
 class ServeProcess {
  public:
   // Waits until it listens. Fails the calling test otherwise.
-  explicit ServeProcess(const Words& flags);
+  explicit ServeProcess(const Words& flags,
+                        const std::string& listen = "127.0.0.1:0");
 
   Process& process() { return *process_; }
   const std::string& address() const { return address_; }

@@ -38,7 +38,7 @@ void ExpectDisturbed(LanCluster& cluster, const LanCase& lan_case,
         << report["stats"]["nodes"];
   }
   for (const int node : lan_case.is_reported_lost) {
-    EXPECT_THAT(err, HasSubstr("lost node " + cluster.address(node)));
+    EXPECT_THAT(err, HasSubstr("is suspect: node " + cluster.address(node)));
   }
   if (lan_case.expect) lan_case.expect(cluster, report);
 }

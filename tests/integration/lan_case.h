@@ -49,7 +49,7 @@ struct LanCase {
   std::function<absl::Status(LanCluster& cluster, Process& run)> disturb;
   // Nodes that must have lost work to others.
   std::vector<int> loses_parts;
-  // Nodes that "lost node ..." on standard error must name.
+  // Nodes that standard error must call suspect.
   std::vector<int> is_reported_lost;
   // Further expectations on the box, afterwards.
   std::function<void(LanCluster& cluster, const nlohmann::json& report)> expect;

@@ -26,6 +26,34 @@ TEST(ExpertNodeOptionsTest, TakesEveryFieldOfTheConfiguration) {
   EXPECT_STREQ(options->kernel->name, "reference");
 }
 
+TEST(NodeJoinOptionsTest, JoiningNeedsADataFolder) {
+  v1::NodeConfig config = GoodConfig();
+  ASSERT_TRUE(JoinOptionsFromConfig(config).ok());
+  EXPECT_EQ(JoinOptionsFromConfig(config)->coordinator, "");
+  config.set_join("127.0.0.1:8500");
+  const auto lacking = JoinOptionsFromConfig(config).status();
+  EXPECT_NE(std::string(lacking.message()).find("data: missing"),
+            std::string::npos);
+  config.set_data("/d");
+  config.set_advertise("127.0.0.1:7401");
+  const auto options = JoinOptionsFromConfig(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->coordinator, "127.0.0.1:8500");
+  EXPECT_EQ(options->data_dir, "/d");
+  EXPECT_EQ(options->advertise, "127.0.0.1:7401");
+}
+
+TEST(NodeJoinOptionsTest, AddressesNeedAPort) {
+  v1::NodeConfig config = GoodConfig();
+  config.set_data("/d");
+  for (const char* bad : {"127.0.0.1", "127.0.0.1:0", ":1", "a:b"}) {
+    config.set_join(bad);
+    EXPECT_EQ(JoinOptionsFromConfig(config).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << bad;
+  }
+}
+
 TEST(ExpertNodeOptionsTest, NamesEveryBadFieldAtOnce) {
   v1::NodeConfig config;
   config.set_listen("0.0.0.0:7400");

@@ -50,6 +50,31 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   EXPECT_EQ(options->layer_deadline, absl::Milliseconds(1500));
 }
 
+TEST(CoordinatorOptionsTest, ExpertsRunHereUnlessOthersHaveThem) {
+  v1::CoordinatorConfig config;
+  EXPECT_TRUE(ParseCoordinatorOptions(config)->has_own_node());
+  config.set_cluster(true);
+  EXPECT_FALSE(ParseCoordinatorOptions(config)->has_own_node());
+  config.set_own_experts(true);
+  EXPECT_TRUE(ParseCoordinatorOptions(config)->has_own_node());
+}
+
+TEST(CoordinatorOptionsTest, ANodeIsGoneAfterThreeHeartbeatsAtLeast) {
+  v1::CoordinatorConfig config;
+  EXPECT_EQ(ParseCoordinatorOptions(config)->limits.gone_after,
+            absl::Seconds(5));
+  config.set_heartbeat_ms(4000);
+  auto options = ParseCoordinatorOptions(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->limits.heartbeat, absl::Seconds(4));
+  EXPECT_EQ(options->limits.gone_after, absl::Seconds(20));
+  config.set_gone_after_ms(11999);
+  EXPECT_THAT(std::string(ParseCoordinatorOptions(config).status().message()),
+              HasSubstr("at least three heartbeats"));
+  config.set_gone_after_ms(12000);
+  EXPECT_TRUE(ParseCoordinatorOptions(config).ok());
+}
+
 TEST(CoordinatorOptionsTest, OtherDevicesTakeBf16Alone) {
   v1::CoordinatorConfig config;
   config.set_device("torch-cpu");

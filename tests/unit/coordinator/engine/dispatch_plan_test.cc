@@ -79,8 +79,8 @@ std::map<std::tuple<int, int, int, float>, int> Asked(
 
 TEST(DispatchPlanTest, TellsEachNodeHowManyPartsItGets) {
   const Routing routing = MakeRouting(300, 4);
-  DispatchPlan plan(2);
-  plan.Build({1, 2, 3}, routing.view(), *EvenCut(2, 12));
+  DispatchPlan plan;
+  Build(&plan, {1, 2, 3}, routing, *EvenCut(2, 12), 2);
   for (int node = 0; node < 2; ++node) {
     ASSERT_EQ(plan.parts(node).size(), 3u);  // of 128, 128 and 44 tokens
     for (const PlannedPart& part : plan.parts(node)) {

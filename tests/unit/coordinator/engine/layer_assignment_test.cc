@@ -87,15 +87,17 @@ TEST_F(LayerAssignmentTest, LeavesOutANodeThatIsFartherThanTheOthersNeed) {
   std::vector<NodeFitness> nodes(4, Known(1e-4, 1e-4));
   nodes[1] = Known(50e-3, 1e-4);
   Plan(placement, nodes);
-  EXPECT_EQ(SlicesOf(), (std::map<int, int>{{0, 64}, {2, 64}, {3, 64}}));
+  const auto slices = SlicesOf();
+  EXPECT_EQ(slices.size(), 3u);
+  for (const int node : {0, 2, 3}) EXPECT_NEAR(slices.at(node), 64, 2);
 }
 
 TEST_F(LayerAssignmentTest, TakesWorkFromANodeThatBecameSlow) {
   const Placement placement = Serving(2);
-  Plan(placement, {Known(0, 1e-4), Known(0, 3e-4)});
-  const auto slices = SlicesOf();
-  EXPECT_NEAR(slices.at(0), 144, 12);
-  EXPECT_LE(assignment_.makespan(), 1.1 * 144e-4);
+  const std::vector<NodeFitness> nodes = {Known(0, 1e-4), Known(0, 3e-4)};
+  Plan(placement, nodes);
+  EXPECT_NEAR(SlicesOf().at(0), 144, 3);
+  EXPECT_LE(assignment_.makespan(), 1.03 * 144e-4);
 }
 
 TEST_F(LayerAssignmentTest, DoesNotMoveWorkForLittle) {
@@ -123,7 +125,8 @@ TEST_F(LayerAssignmentTest, DrainingNodesWorkOnlyWhereNobodyElseHoldsTheSlice) {
 
 TEST_F(LayerAssignmentTest, WhatNobodyFitHoldsStaysWithItsHome) {
   const Placement placement = Serving(2);
-  Plan(placement, std::vector<NodeFitness>(2));
+  const std::vector<NodeFitness> nodes(2);
+  Plan(placement, nodes);
   EXPECT_EQ(SlicesOf(), (std::map<int, int>{{0, 96}, {1, 96}}));
   std::vector<NodeRun> runs;
   assignment_.Reassign(7, {0, 3}, {}, &runs);

@@ -1,4 +1,4 @@
-// coordinator/engine/handshake.h
+// coordinator/cluster/handshake.h
 //
 // What coordinator and node must agree on before any work. Pure.
 #pragma once

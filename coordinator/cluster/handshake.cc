@@ -1,4 +1,4 @@
-#include "coordinator/engine/handshake.h"
+#include "coordinator/cluster/handshake.h"
 
 #include <string_view>
 

@@ -1,0 +1,445 @@
+// Expert time of a token against the number of nodes: real 17.5 MB experts,
+// nodes that are processes, reads held to a disk's rate. Prints what is
+// predicted from a calibration before what is measured.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/child.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "coordinator/cluster/static_cluster.h"
+#include "coordinator/engine/expert_client.h"
+#include "coordinator/engine/expert_dispatcher.h"
+#include "coordinator/engine/expert_prediction.h"
+#include "expert_node/expert_node.h"
+#include "expert_node/storage/throttled_store.h"
+
+namespace deltafin::bench {
+namespace {
+
+constexpr char kHelp[] = R"(Expert time of a token against the number of nodes.
+
+  --read-rate B   bytes a second that each node's disk delivers (default 1e9)
+  --layers N      layers of the token that is timed (default 24)
+  --nodes LIST    numbers of nodes (default 1,2,3,4,5,8)
+  --threads N     compute threads of each node (default 1)
+  --json          one object a line
+
+At the end three nodes whose disks deliver 1, 2 and 4 quarters of that rate,
+with shares in proportion: the time against bytes over the sum of rates.
+
+Every node is a process that serves real-size experts (12 slices of 1.46 MB)
+from memory at that rate and keeps none of them. All share this machine's cores:
+where nodes x threads exceeds them, computing shows in the times.
+)";
+
+struct Options {
+  double read_rate = 1e9;
+  int layers = 24;
+  int threads = 1;
+  std::vector<int> nodes = {1, 2, 3, 4, 5, 8};
+  bool json = false;
+};
+
+ModelSpec FullExperts() {
+  ModelSpec spec;
+  spec.num_hidden_layers = 93;
+  spec.first_k_dense_replace = 1;
+  spec.num_experts = 896;
+  spec.num_experts_per_token = 16;
+  spec.routed_expert_hidden_size = 3584;
+  spec.moe_intermediate_size = 3072;
+  return spec;
+}
+constexpr char kDigest[] = "cluster_scaling";
+// Rates of the uneven nodes, in proportion.
+const std::vector<double> kUneven = {1, 2, 4};
+
+RouteModel Routes() {
+  const ModelSpec spec = FullExperts();
+  const ExpertShape shape = spec.expert_shape();
+  return {spec.first_k_dense_replace, spec.num_moe_layers(), spec.num_experts,
+          spec.num_experts_per_token,
+          static_cast<int64_t>(shape.slice_offset(1))};
+}
+
+// Every slice of every expert is the same valid bytes.
+class RepeatedStore : public ExpertStore {
+ public:
+  RepeatedStore() : bytes_(shape_.slice_offset(1)) {
+    // Codes of any value, scale bytes near 2^0: tile order keeps kinds of bytes
+    // apart only in places, so bytes are drawn that are good as both.
+    uint32_t state = 1;
+    for (uint8_t& byte : bytes_) {
+      state = state * 1664525 + 1013904223;
+      byte = static_cast<uint8_t>(112 + (state >> 28));
+    }
+  }
+  const ExpertShape& shape() const override { return shape_; }
+  absl::StatusOr<uint64_t> Read(ExpertKey, SliceRun run,
+                                std::span<uint8_t* const> out,
+                                absl::FunctionRef<void(int)> ready) override {
+    for (int i = 0; i < run.count; ++i) {
+      std::memcpy(out[i], bytes_.data(), bytes_.size());
+      ready(run.first + i);
+    }
+    return run.count * bytes_.size();
+  }
+
+ private:
+  const ExpertShape shape_ = FullExperts().expert_shape();
+  std::vector<uint8_t> bytes_;
+};
+
+std::unique_ptr<Child> NodeChild(const Options& options, double read_rate) {
+  return std::make_unique<Child>(
+      [&, read_rate](const std::function<void(int)>& tell) {
+        const ModelSpec spec = FullExperts();
+        ExpertNodeOptions node_options;
+        node_options.manifest_digest = kDigest;
+        node_options.listen = "127.0.0.1:0";
+        node_options.num_threads = options.threads;
+        // Room for what is being read ahead, none to keep.
+        node_options.ram_bytes = 4 * spec.expert_shape().payload_bytes();
+        auto node = ExpertNode::CreateOver(
+            node_options, spec,
+            std::make_unique<ThrottledStore>(std::make_unique<RepeatedStore>(),
+                                             read_rate));
+        CHECK_OK(node.status());
+        CHECK_OK((*node)->Start());
+        tell((*node)->bound_port());
+        pause();
+      });
+}
+
+// Members hold their runs of the given number of copies, and nothing else.
+std::vector<Member> Members(const std::vector<std::unique_ptr<Child>>& nodes,
+                            const std::vector<double>& weights,
+                            const PlacementOptions& placement) {
+  const int count = static_cast<int>(weights.size());
+  std::vector<Member> members(count);
+  for (int i = 0; i < count; ++i) {
+    members[i].name = "127.0.0.1:" + std::to_string(nodes[i]->port());
+    members[i].channel = MakeExpertChannel(members[i].name);
+    members[i].state = MemberState::kServing;
+    members[i].weight = weights[i];
+  }
+  const ModelSpec spec = FullExperts();
+  std::vector<SliceSet> held(
+      count, SliceSet(spec.first_k_dense_replace, spec.num_moe_layers(),
+                      spec.num_experts, placement.num_slices));
+  const Placement plan(1, placement, members);
+  std::vector<NodeRun> runs;
+  for (int layer = spec.first_k_dense_replace; layer < spec.num_hidden_layers;
+       ++layer) {
+    for (int expert = 0; expert < spec.num_experts; ++expert) {
+      for (int copy = 0; copy < placement.copies; ++copy) {
+        plan.Cut({layer, expert}, copy, &runs);
+        for (const NodeRun& run : runs) {
+          held[run.node].Add({layer, expert}, run.slices);
+        }
+      }
+    }
+  }
+  for (int i = 0; i < count; ++i) {
+    members[i].holdings = std::make_shared<SliceSet>(std::move(held[i]));
+  }
+  return members;
+}
+
+struct Measured {
+  double seconds_per_layer = 0;
+  double balance = 0;          // slices of the mean node over the busiest
+  std::vector<double> slices;  // of each node, over all layers
+};
+
+class Run {
+ public:
+  Run(const std::vector<std::unique_ptr<Child>>& nodes,
+      const std::vector<double>& weights, const PlacementOptions& placement)
+      : cluster_(placement, Members(nodes, weights, placement)) {
+    DispatcherOptions options;
+    options.identity = {kDigest, "cluster_scaling"};
+    options.latent_size = FullExperts().routed_expert_hidden_size;
+    options.kernel = &BestKernel().elementwise;
+    dispatcher_ = std::make_unique<ExpertDispatcher>(options, cluster_);
+    CHECK_OK(dispatcher_->ConnectAll());
+    latent_.assign(options.latent_size, 0.01f);
+  }
+
+  const Placement& placement() const { return *placement_; }
+
+  // Layers of experts that `routes` draws.
+  Measured Time(const RouteModel& routes, int num_layers, uint64_t seed) {
+    Measured sum;
+    std::vector<int64_t> before = Slices();
+    sum.slices.resize(before.size());
+    double most = 0;
+    int64_t total = 0;
+    for (int i = -2; i < num_layers; ++i) {  // two to warm up
+      const double seconds = Layer(routes, std::max(i, 0), &seed);
+      const std::vector<int64_t> after = Slices();
+      if (i >= 0) {
+        sum.seconds_per_layer += seconds / num_layers;
+        int64_t busiest = 0;
+        for (size_t node = 0; node < after.size(); ++node) {
+          const int64_t of_node = after[node] - before[node];
+          busiest = std::max(busiest, of_node);
+          total += of_node;
+          sum.slices[node] += static_cast<double>(of_node);
+        }
+        most += static_cast<double>(busiest);
+      }
+      before = after;
+    }
+    sum.balance =
+        static_cast<double>(total) / static_cast<double>(before.size()) / most;
+    return sum;
+  }
+
+ private:
+  double Layer(const RouteModel& routes, int layer, uint64_t* seed) {
+    DrawExperts(routes, seed, &experts_);
+    weights_.assign(experts_.size(), 1.0f / experts_.size());
+    const RoutedTokens routed = {1, routes.top_k, experts_, weights_, latent_};
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK_OK(dispatcher_->Start(++step_, routes.first_layer + layer, routed));
+    CHECK_OK(dispatcher_->Wait([] { return false; }).status());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         begin)
+        .count();
+  }
+
+  std::vector<int64_t> Slices() const {
+    std::vector<int64_t> slices;
+    for (const NodeStats& node : dispatcher_->stats().nodes) {
+      slices.push_back(node.work.slices_computed);
+    }
+    return slices;
+  }
+
+  StaticCluster cluster_;
+  const std::shared_ptr<const Placement> placement_ = cluster_.placement();
+  std::unique_ptr<ExpertDispatcher> dispatcher_;
+  std::vector<float> latent_;
+  std::vector<int32_t> experts_;
+  std::vector<float> weights_;
+  uint64_t step_ = 0;
+};
+
+// From layers of one and of sixteen experts on one node, which take latency +
+// bytes / rate; the kernel's rate from experts that are in memory.
+NodeSpeed Calibrate(const Options& options,
+                    const std::vector<std::unique_ptr<Child>>& nodes,
+                    const PlacementOptions& placement) {
+  Run run(nodes, {1}, placement);
+  RouteModel one = Routes();
+  one.top_k = 1;
+  RouteModel four = Routes();
+  four.top_k = 4;
+  RouteModel resident = four;  // always the same four
+  resident.num_experts = 4;
+  resident.num_layers = 1;
+  const double expert_bytes =
+      static_cast<double>(one.slice_bytes) * placement.num_slices;
+  const double small = run.Time(one, options.layers, 1).seconds_per_layer;
+  const double large = run.Time(four, options.layers, 2).seconds_per_layer;
+  double warm = 0;
+  for (int i = 0; i < options.layers; ++i) {
+    warm += run.Time(resident, 1, 3).seconds_per_layer / options.layers;
+  }
+  NodeSpeed speed;
+  speed.read_rate = 3 * expert_bytes / (large - small);
+  speed.kernel_rate = 4 * expert_bytes / warm;
+  speed.latency = std::max(
+      0.0, small - expert_bytes / speed.read_rate -
+               static_cast<double>(one.slice_bytes) / speed.kernel_rate);
+  return speed;
+}
+
+void Print(const Options& options, const char* cut, int copies, int nodes,
+           double predicted, const Measured& measured, double one_node) {
+  const double token = measured.seconds_per_layer * Routes().num_layers;
+  // 0: not measured with one node.
+  const double efficiency = one_node / (nodes * measured.seconds_per_layer);
+  if (options.json) {
+    std::printf(
+        "{\"cut\": \"%s\", \"copies\": %d, \"nodes\": %d, "
+        "\"predicted_ms\": %.2f, \"measured_ms\": %.2f, \"ratio\": %.3f, "
+        "\"balance\": %.3f, \"efficiency\": %.3f, \"token_s\": %.3f}\n",
+        cut, copies, nodes, 1e3 * predicted, 1e3 * measured.seconds_per_layer,
+        measured.seconds_per_layer / predicted, measured.balance, efficiency,
+        token);
+  } else {
+    std::printf("%11.2f %8.3f %8.3f %11.3f %8.3f\n",
+                1e3 * measured.seconds_per_layer,
+                measured.seconds_per_layer / predicted, measured.balance,
+                efficiency, token);
+  }
+  std::fflush(stdout);
+}
+
+NodeSpeed MeasureAll(const Options& options,
+                     const std::vector<std::unique_ptr<Child>>& nodes) {
+  PlacementOptions placement;
+  placement.num_slices = FullExperts().expert_shape().num_slices();
+  const NodeSpeed speed = Calibrate(options, nodes, placement);
+  std::fprintf(stderr,
+               "calibration, one node: latency %.2f ms, read %.3f GB/s, kernel "
+               "%.2f GB/s\n",
+               1e3 * speed.latency, speed.read_rate / 1e9,
+               speed.kernel_rate / 1e9);
+  if (!options.json) {
+    std::puts(
+        "cut      copies nodes predicted ms measured ms    ratio  balance  "
+        "efficiency s/token");
+  }
+  double one_node = 0;
+  for (const CutKind cut : {CutKind::kProportional, CutKind::kWholeExperts}) {
+    for (const int copies : {1, 2}) {
+      for (const int count : options.nodes) {
+        if (count < copies) continue;
+        placement.cut = cut;
+        placement.copies = copies;
+        Run run(nodes, std::vector<double>(count, 1), placement);
+        const std::vector<NodeSpeed> speeds(count, speed);
+        const double predicted =
+            PredictExperts(run.placement(), Routes(), speeds, 500, 7)
+                .seconds_per_layer;
+        const char* name = cut == CutKind::kProportional ? "slices" : "whole";
+        if (!options.json) {
+          std::printf("%-8s %6d %5d %12.2f ", name, copies, count,
+                      1e3 * predicted);
+          std::fflush(stdout);
+        }
+        const Measured measured = run.Time(Routes(), options.layers, 11);
+        if (count == 1) one_node = measured.seconds_per_layer;
+        Print(options, name, copies, count, predicted, measured, one_node);
+      }
+    }
+  }
+  return speed;
+}
+
+// The largest deviation of a node's share of the slices from its weight's.
+double ShareError(const Measured& measured) {
+  const double slices =
+      std::accumulate(measured.slices.begin(), measured.slices.end(), 0.0);
+  const double weights = std::accumulate(kUneven.begin(), kUneven.end(), 0.0);
+  double error = 0;
+  for (size_t i = 0; i < kUneven.size(); ++i) {
+    const double ratio = measured.slices[i] / slices / (kUneven[i] / weights);
+    error = std::max(error, std::abs(ratio - 1));
+  }
+  return error;
+}
+
+void MeasureUneven(const Options& options, const NodeSpeed& speed,
+                   const std::vector<std::unique_ptr<Child>>& nodes) {
+  PlacementOptions placement;
+  placement.num_slices = FullExperts().expert_shape().num_slices();
+  Run run(nodes, kUneven, placement);
+  const Measured measured = run.Time(Routes(), options.layers, 13);
+  const RouteModel routes = Routes();
+  const double bytes = 1.0 * routes.top_k * placement.num_slices *
+                       static_cast<double>(routes.slice_bytes);
+  double rate = 0;
+  for (const double weight : kUneven) {
+    rate += weight * speed.read_rate / kUneven.back();
+  }
+  const double proportional = speed.latency + bytes / rate;
+  if (options.json) {
+    std::printf(
+        "{\"cut\": \"uneven 1:2:4\", \"proportional_ms\": %.2f, "
+        "\"measured_ms\": %.2f, \"ratio\": %.3f, \"share_error\": %.3f}\n",
+        1e3 * proportional, 1e3 * measured.seconds_per_layer,
+        measured.seconds_per_layer / proportional, ShareError(measured));
+  } else {
+    std::printf(
+        "uneven 1:2:4: %.2f ms a layer, in exact proportion %.2f ms, ratio "
+        "%.3f; shares within %.1f %% of proportion\n",
+        1e3 * measured.seconds_per_layer, 1e3 * proportional,
+        measured.seconds_per_layer / proportional, 100 * ShareError(measured));
+  }
+}
+
+[[noreturn]] void Refuse(const char* why) {
+  std::fprintf(stderr, "cluster_scaling: %s; see --help\n", why);
+  std::exit(64);
+}
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string flag = argv[i];
+    if (flag == "--help") {
+      std::fputs(kHelp, stdout);
+      std::exit(0);
+    }
+    if (flag == "--json") {
+      options.json = true;
+      continue;
+    }
+    if (i + 1 == argc) Refuse("unknown flag or missing value");
+    const char* value = argv[++i];
+    if (flag == "--read-rate") {
+      options.read_rate = std::atof(value);
+    } else if (flag == "--layers") {
+      options.layers = std::atoi(value);
+    } else if (flag == "--threads") {
+      options.threads = std::atoi(value);
+    } else if (flag == "--nodes") {
+      options.nodes.clear();
+      for (const char* at = value; *at != '\0';) {
+        char* end = nullptr;
+        options.nodes.push_back(static_cast<int>(std::strtol(at, &end, 10)));
+        if (end == at) Refuse("--nodes: want numbers separated by commas");
+        at = *end == ',' ? end + 1 : end;
+      }
+    } else {
+      Refuse("unknown flag");
+    }
+  }
+  if (options.read_rate <= 0 || options.layers < 1 || options.threads < 1 ||
+      options.nodes.empty() || *std::ranges::min_element(options.nodes) < 1) {
+    Refuse("numbers must be positive");
+  }
+  return options;
+}
+
+void RunAll(const Options& options) {
+  std::vector<std::unique_ptr<Child>> nodes;
+  const int most =
+      *std::max_element(options.nodes.begin(), options.nodes.end());
+  while (static_cast<int>(nodes.size()) < most) {
+    nodes.push_back(NodeChild(options, options.read_rate));
+  }
+  std::vector<std::unique_ptr<Child>> uneven;
+  for (const double weight : kUneven) {
+    uneven.push_back(
+        NodeChild(options, options.read_rate * weight / kUneven.back()));
+  }
+  const NodeSpeed speed = MeasureAll(options, nodes);
+  MeasureUneven(options, speed, uneven);
+}
+
+}  // namespace
+}  // namespace deltafin::bench
+
+int main(int argc, char** argv) {
+  deltafin::InitLogging("cluster_scaling");
+  CHECK_OK(deltafin::SetLogLevel("warn"));
+  deltafin::bench::RunAll(deltafin::bench::ParseOptions(argc, argv));
+}

@@ -1,0 +1,37 @@
+#include "coordinator/cluster/cluster_service.h"
+
+#include "common/base/log.h"
+#include "common/net/grpc_status.h"
+
+namespace deltafin {
+
+grpc::Status ClusterService::Join(grpc::ServerContext* context,
+                                  const v1::JoinRequest* request,
+                                  v1::JoinReply* reply) {
+  absl::StatusOr<v1::JoinReply> joined = registry_.Join(*request);
+  if (!joined.ok()) {
+    spdlog::debug("join from {} refused: {}", context->peer(),
+                  joined.status().ToString());
+    return ToGrpc(joined.status());
+  }
+  *reply = *joined;
+  return grpc::Status::OK;
+}
+
+grpc::Status ClusterService::Heartbeat(grpc::ServerContext*,
+                                       const v1::HeartbeatRequest* request,
+                                       v1::HeartbeatReply* reply) {
+  const absl::StatusOr<v1::HeartbeatReply> heard =
+      registry_.Heartbeat(*request);
+  if (!heard.ok()) return ToGrpc(heard.status());
+  *reply = *heard;
+  return grpc::Status::OK;
+}
+
+grpc::Status ClusterService::Leave(grpc::ServerContext*,
+                                   const v1::LeaveRequest* request,
+                                   v1::LeaveReply*) {
+  return ToGrpc(registry_.Leave(*request));
+}
+
+}  // namespace deltafin

@@ -1,0 +1,106 @@
+#include "coordinator/cluster/join_check.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/base/status_macros.h"
+#include "common/net/listen_address.h"
+#include "coordinator/cluster/epoch_file.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+constexpr size_t kMaxIdSize = 128;
+constexpr size_t kMaxNameSize = 64;
+constexpr size_t kMaxAddressSize = 270;  // a DNS name and a port
+constexpr size_t kDigestSize = 64;       // SHA-256 in hex
+constexpr uint32_t kMaxCores = 65536;
+constexpr double kMaxRate = 1e14;
+
+absl::Status Bad(std::string_view field, std::string_view accepted) {
+  return absl::InvalidArgumentError(
+      fmt::format("{}: want {}", field, accepted));
+}
+
+// Printable ASCII: it goes into logs and tables.
+absl::Status CheckWord(std::string_view field, std::string_view word,
+                       size_t least, size_t most) {
+  const bool printable = std::all_of(
+      word.begin(), word.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (printable && word.size() >= least && word.size() <= most) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "{} of {} bytes: want {} to {} printable ASCII characters without blanks",
+      field, word.size(), least, most));
+}
+
+absl::Status CheckAddress(const std::string& text) {
+  RETURN_IF_ERROR(CheckWord("address", text, 1, kMaxAddressSize));
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(text);
+  if (!address.ok() || address->host.empty() || address->port == 0) {
+    return Bad(fmt::format("address '{}'", text),
+               "HOST:PORT where the coordinator reaches the node");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRate(std::string_view field, double rate) {
+  if (rate >= 0 && rate <= kMaxRate) return absl::OkStatus();  // false for NaN
+  return Bad(fmt::format("capacity.{} {}", field, rate),
+             "0 (not measured) to 1e14 bytes a second");
+}
+
+absl::Status CheckCapacity(const v1::NodeCapacity& capacity) {
+  if (capacity.cores() > kMaxCores) {
+    return Bad(fmt::format("capacity.cores {}", capacity.cores()),
+               "at most 65536");
+  }
+  RETURN_IF_ERROR(
+      CheckRate("read_bytes_per_second", capacity.read_bytes_per_second()));
+  return CheckRate("kernel_bytes_per_second",
+                   capacity.kernel_bytes_per_second());
+}
+
+absl::Status CheckProcess(const std::string& node_id, uint64_t incarnation) {
+  RETURN_IF_ERROR(CheckWord("node_id", node_id, 1, kMaxIdSize));
+  if (incarnation != 0) return absl::OkStatus();
+  return Bad("incarnation 0", "a number drawn when the process starts, not 0");
+}
+
+absl::Status CheckEpoch(uint64_t epoch) {
+  if (epoch <= kMaxReportedEpoch) return absl::OkStatus();
+  return Bad(fmt::format("highest_epoch {}", epoch),
+             fmt::format("at most {}", kMaxReportedEpoch));
+}
+
+}  // namespace
+
+absl::Status CheckJoinFields(const v1::JoinRequest& request) {
+  const v1::HandshakeReply& identity = request.identity();
+  RETURN_IF_ERROR(CheckProcess(identity.node_id(), request.incarnation()));
+  RETURN_IF_ERROR(CheckWord("identity.manifest_digest",
+                            identity.manifest_digest(), 0, kDigestSize));
+  RETURN_IF_ERROR(
+      CheckWord("identity.kernel", identity.kernel(), 0, kMaxNameSize));
+  RETURN_IF_ERROR(
+      CheckWord("identity.version", identity.version(), 0, kMaxNameSize));
+  RETURN_IF_ERROR(CheckAddress(request.address()));
+  RETURN_IF_ERROR(CheckWord("home", request.home(), kDigestSize, kDigestSize));
+  RETURN_IF_ERROR(CheckEpoch(request.highest_epoch()));
+  return CheckCapacity(request.capacity());
+}
+
+absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request) {
+  RETURN_IF_ERROR(CheckProcess(request.node_id(), request.incarnation()));
+  RETURN_IF_ERROR(CheckEpoch(request.highest_epoch()));
+  return CheckCapacity(request.capacity());
+}
+
+absl::Status CheckLeaveFields(const v1::LeaveRequest& request) {
+  return CheckProcess(request.node_id(), request.incarnation());
+}
+
+}  // namespace deltafin

@@ -1,0 +1,18 @@
+// coordinator/cluster/join_check.h
+//
+// Are the fields of what nodes send within their bounds? Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "proto/cluster.pb.h"
+
+namespace deltafin {
+
+// Errors of all: INVALID_ARGUMENT naming the first field that is out of
+// bounds, with its value and what is accepted. Holdings are checked by
+// SliceSet, identities by CheckNodeIdentity.
+absl::Status CheckJoinFields(const v1::JoinRequest& request);
+absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request);
+absl::Status CheckLeaveFields(const v1::LeaveRequest& request);
+
+}  // namespace deltafin

@@ -1,0 +1,130 @@
+// coordinator/cluster/node_registry.h
+//
+// The members of a cluster and the placement over them: nodes that join and
+// send heartbeats, those that the user named, and the one in this process.
+// Thread-safe; no call blocks on the network.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "coordinator/cluster/cluster_health.h"
+#include "coordinator/cluster/cluster_view.h"
+#include "coordinator/cluster/epoch_file.h"
+#include "coordinator/cluster/handshake.h"
+#include "coordinator/cluster/member_life.h"
+#include "coordinator/cluster/member_table.h"
+#include "proto/admin.pb.h"
+#include "proto/cluster.pb.h"
+
+namespace deltafin {
+
+struct RegistryOptions {
+  PlacementOptions placement;
+  ModelExtent extent;
+  HandshakeIdentity identity;  // what nodes must match
+  std::string model;           // for health
+  LifeLimits limits;
+  // A member that is gone keeps its slot, and a line in the health table, for
+  // this long.
+  absl::Duration forget_after = absl::Minutes(10);
+};
+
+// A member's stream ends, to ask it for more than its heartbeats tell.
+struct ConnectedMember {
+  std::string name;
+  std::shared_ptr<grpc::Channel> channel;
+  v1::HandshakeReply identity;  // empty before the engine's stream or its Join
+};
+
+class NodeRegistry : public ClusterView {
+ public:
+  // To "host:port". Connects nothing yet.
+  using ChannelFactory =
+      std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
+
+  // `clock` must outlive this.
+  NodeRegistry(RegistryOptions options, EpochFile epochs,
+               ChannelFactory make_channel, const Clock& clock);
+
+  // A member that has no heartbeats and is never forgotten: suspect when the
+  // engine's stream to it fails, serving when it works. It may join as well.
+  void AddNamed(const std::string& name,
+                std::shared_ptr<grpc::Channel> channel);
+
+  // What the ClusterService does. A node is joining until its first heartbeat.
+  //
+  // One data folder has one process, and an address one node: a Join supersedes
+  // every other member with its home, its address or its id. Errors:
+  // INVALID_ARGUMENT naming the field; FAILED_PRECONDITION with both sides'
+  // values where model, wire or numerics version differ; ALREADY_EXISTS while
+  // the id belongs to a member in service at another address from another
+  // folder (a folder that was copied); RESOURCE_EXHAUSTED at kMaxMembers.
+  absl::StatusOr<v1::JoinReply> Join(const v1::JoinRequest& request);
+  // Errors: INVALID_ARGUMENT; NOT_FOUND: no member, or another process is.
+  absl::StatusOr<v1::HeartbeatReply> Heartbeat(
+      const v1::HeartbeatRequest& request);
+  // Of a process that is no member: nothing.
+  absl::Status Leave(const v1::LeaveRequest& request);
+
+  // Takes a member out of service for new work, or back. Errors: NOT_FOUND.
+  absl::Status SetDraining(const std::string& node_id, bool draining);
+
+  // Notices who has been silent. Several times in a heartbeat.
+  void Tick();
+
+  std::shared_ptr<const Placement> placement() const override;
+  void StreamOpened(int slot, const v1::HandshakeReply& identity) override;
+  void MemberFailed(int slot, const absl::Status& why) override;
+  void PartAnswered(int slot, const PartTiming& timing) override;
+
+  // All members but those that left, by slot.
+  v1::ClusterHealth health() const;
+  // The verdict alone: cheap.
+  Judgement judgement() const;
+  // Those that serve or drain, by slot.
+  std::vector<ConnectedMember> members_in_service() const;
+
+ private:
+  absl::StatusOr<int> SlotFor(const v1::JoinRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Admit(const v1::JoinRequest& request,
+             std::shared_ptr<const SliceSet> holdings,
+             std::shared_ptr<grpc::Channel> channel, MemberRecord* record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Supersede(int slot, const v1::JoinRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  MemberRecord* FindProcess(const std::string& id, uint64_t incarnation)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Brings states, weights and placement up to date with the facts.
+  void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleState(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SettleWeights() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Judgement Judge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int CopiesLeast() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const RegistryOptions options_;
+  const ChannelFactory make_channel_;
+  const Clock& clock_;
+  mutable Mutex mutex_;
+  EpochFile epochs_ ABSL_GUARDED_BY(mutex_);
+  MemberTable table_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Placement> placement_ ABSL_GUARDED_BY(mutex_);
+  struct CopiesOfEpoch {
+    uint64_t epoch = 0;
+    int copies = 0;
+  };
+  mutable CopiesOfEpoch copies_ ABSL_GUARDED_BY(mutex_);  // counted last
+};
+
+}  // namespace deltafin

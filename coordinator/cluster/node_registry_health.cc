@@ -1,0 +1,103 @@
+// What NodeRegistry tells of its members.
+
+#include <utility>
+
+#include "coordinator/cluster/node_registry.h"
+
+namespace deltafin {
+namespace {
+
+constexpr double kMedian = 0.5;
+constexpr double kTail = 0.99;
+
+// A member's part of the cut.
+double ShareOf(const Placement& placement, int slot) {
+  if (slot >= placement.num_slots() || !placement.has_share(slot)) return 0;
+  const bool by_weight = placement.member(slot).is_wanted();
+  double total = 0;
+  for (int other = 0; other < placement.num_slots(); ++other) {
+    if (!placement.has_share(other)) continue;
+    total += by_weight ? placement.member(other).weight : 1;
+  }
+  return (by_weight ? placement.member(slot).weight : 1) / total;
+}
+
+void Describe(const MemberRecord& record, absl::Duration now,
+              v1::NodeHealth* health) {
+  health->set_name(record.name);
+  health->set_node_id(record.id);
+  health->set_state(std::string(NameOf(record.state)));
+  health->set_version(record.identity.version());
+  health->set_round_trip_p50_us(record.round_trips.Percentile(kMedian));
+  health->set_round_trip_p99_us(record.round_trips.Percentile(kTail));
+  *health->mutable_capacity() = record.capacity;
+  *health->mutable_load() = record.load;
+  health->set_errors(record.errors);
+  health->set_last_seen_ms(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(now - record.last_seen)));
+  health->set_remark(record.weight_remark.empty() ? record.last_error
+                                                  : record.weight_remark);
+  health->set_layer_p50_us(record.layer_parts.Percentile(kMedian));
+  health->set_layer_p99_us(record.layer_parts.Percentile(kTail));
+}
+
+}  // namespace
+
+v1::ClusterHealth NodeRegistry::health() const {
+  MutexLock lock(mutex_);
+  v1::ClusterHealth health;
+  const Judgement judgement = Judge();
+  health.set_verdict(judgement.verdict);
+  health.set_reason(judgement.reason);
+  health.set_epoch(placement_->epoch());
+  health.set_copies_wanted(static_cast<uint32_t>(options_.placement.copies));
+  health.set_copies_least(static_cast<uint32_t>(CopiesLeast()));
+  health.set_model(options_.model);
+  health.set_coordinator_id(epochs_.coordinator_id());
+  for (int slot = 0; slot < table_.num_slots(); ++slot) {
+    const MemberRecord& record = table_.at(slot);
+    if (record.is_free() || record.has_left) continue;
+    v1::NodeHealth* const node = health.add_nodes();
+    Describe(record, clock_.Elapsed(), node);
+    node->set_share(ShareOf(*placement_, slot));
+  }
+  return health;
+}
+
+Judgement NodeRegistry::judgement() const {
+  MutexLock lock(mutex_);
+  return Judge();
+}
+
+Judgement NodeRegistry::Judge() const {
+  std::vector<MemberSummary> members;
+  for (int slot = 0; slot < table_.num_slots(); ++slot) {
+    const MemberRecord& record = table_.at(slot);
+    if (record.is_free() || record.has_left) continue;
+    members.push_back({record.name, record.state});
+  }
+  return JudgeCluster(members, options_.placement.copies, CopiesLeast());
+}
+
+int NodeRegistry::CopiesLeast() const {
+  if (copies_.epoch != placement_->epoch()) {
+    copies_ = {placement_->epoch(), LeastCopies(*placement_, options_.extent)};
+  }
+  return copies_.copies;
+}
+
+std::vector<ConnectedMember> NodeRegistry::members_in_service() const {
+  MutexLock lock(mutex_);
+  std::vector<ConnectedMember> members;
+  for (int slot = 0; slot < table_.num_slots(); ++slot) {
+    const MemberRecord& record = table_.at(slot);
+    if (record.state != MemberState::kServing &&
+        record.state != MemberState::kDraining) {
+      continue;
+    }
+    members.push_back({record.name, record.channel, record.identity});
+  }
+  return members;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,35 @@
+#include "coordinator/membership.h"
+
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "coordinator/engine/expert_client.h"
+
+namespace deltafin {
+namespace {
+
+// Silence is noticed this part of a heartbeat late at most.
+constexpr int64_t kTicksPerHeartbeat = 4;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Membership>> Membership::Create(
+    const MembershipOptions& options) {
+  std::unique_ptr<Membership> self(new Membership());
+  ASSIGN_OR_RETURN(EpochFile epochs,
+                   EpochFile::Open(options.state_dir, SystemClock().Now()));
+  self->registry_ = std::make_unique<NodeRegistry>(
+      options.registry, std::move(epochs), MakeExpertChannel, SystemClock());
+  for (const std::string& address : options.nodes) {
+    self->registry_->AddNamed(address, MakeExpertChannel(address));
+  }
+  if (options.own_node) {
+    ASSIGN_OR_RETURN(self->own_node_, OwnNode::Start(*options.own_node));
+    self->registry_->AddNamed("in-process", self->own_node_->channel());
+  }
+  self->ticker_ = std::make_unique<RegistryTicker>(
+      *self->registry_, options.registry.limits.heartbeat / kTicksPerHeartbeat);
+  return self;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,37 @@
+#include "coordinator/own_node.h"
+
+#include "common/base/status_macros.h"
+#include "expert_node/expert_node.h"
+
+namespace deltafin {
+namespace {
+
+constexpr absl::Duration kDrain = absl::Seconds(5);
+
+}  // namespace
+
+OwnNode::OwnNode() = default;
+
+OwnNode::~OwnNode() {
+  if (node_ != nullptr) node_->Shutdown(kDrain);
+}
+
+absl::StatusOr<std::unique_ptr<OwnNode>> OwnNode::Start(
+    const OwnNodeOptions& options) {
+  ExpertNodeOptions node;
+  node.model_dir = options.model_dir;
+  node.manifest_digest = options.manifest_digest;
+  node.ram_bytes = options.tier_bytes;
+  node.num_threads = options.num_threads;
+  node.kernel = options.kernel;
+  std::unique_ptr<OwnNode> own(new OwnNode());
+  ASSIGN_OR_RETURN(own->node_, ExpertNode::Create(node));
+  RETURN_IF_ERROR(own->node_->Start());
+  return own;
+}
+
+std::shared_ptr<grpc::Channel> OwnNode::channel() const {
+  return node_->InProcessChannel();
+}
+
+}  // namespace deltafin

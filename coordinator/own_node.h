@@ -1,0 +1,47 @@
+// coordinator/own_node.h
+//
+// An expert node in the coordinator's process, reached through gRPC without a
+// socket. Thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kernels/kernel_registry.h"
+
+namespace grpc {
+class Channel;
+}  // namespace grpc
+
+namespace deltafin {
+
+class ExpertNode;
+
+// What the node in this process is made with.
+struct OwnNodeOptions {
+  std::string model_dir;
+  std::string manifest_digest;
+  uint64_t tier_bytes = 0;  // experts kept in RAM
+  int num_threads = 1;
+  const KernelTarget* kernel = nullptr;
+};
+
+class OwnNode {
+ public:
+  // Errors: those of ExpertNode.
+  static absl::StatusOr<std::unique_ptr<OwnNode>> Start(
+      const OwnNodeOptions& options);
+  // Lets running requests end.
+  ~OwnNode();
+
+  std::shared_ptr<grpc::Channel> channel() const;
+
+ private:
+  OwnNode();
+
+  std::unique_ptr<ExpertNode> node_;
+};
+
+}  // namespace deltafin

@@ -1,0 +1,111 @@
+#include "expert_node/data_folder.h"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "common/base/digest.h"
+#include "common/base/file_io.h"
+#include "common/base/random_id.h"
+#include "common/base/status_macros.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kFormat[] = "deltafin-node-data 1";
+constexpr uint64_t kMaxFileBytes = 4096;
+
+// The first line of a small file. Errors: ReadFile's.
+absl::StatusOr<std::string> ReadLine(const std::string& path) {
+  ASSIGN_OR_RETURN(std::string text, ReadFile(path, kMaxFileBytes));
+  if (const size_t end = text.find('\n'); end != std::string::npos) {
+    text.resize(end);
+  }
+  return text;
+}
+
+// Machine ids of images that were copied are alike, and so may host names be.
+std::string HomeOf(const std::string& folder) {
+  char host[256] = "";
+  gethostname(host, sizeof(host) - 1);
+  std::error_code error;
+  const std::string path =
+      std::filesystem::weakly_canonical(folder, error).string();
+  const std::string home =
+      fmt::format("{}\n{}\n{}", ReadLine("/etc/machine-id").value_or(""), host,
+                  path.empty() ? folder : path);
+  return Sha256Hex(
+      std::span(reinterpret_cast<const uint8_t*>(home.data()), home.size()));
+}
+
+}  // namespace
+
+DataFolder::DataFolder(std::string folder, FolderLock lock)
+    : folder_(std::move(folder)),
+      lock_(std::move(lock)),
+      home_(HomeOf(folder_)) {}
+
+absl::StatusOr<std::unique_ptr<DataFolder>> DataFolder::Open(
+    const std::string& folder) {
+  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder, "deltafin-node"));
+  std::unique_ptr<DataFolder> self(new DataFolder(folder, std::move(lock)));
+  RETURN_IF_ERROR(self->CheckFormat());
+  RETURN_IF_ERROR(self->ReadNodeId());
+  RETURN_IF_ERROR(self->ReadEpoch());
+  return self;
+}
+
+absl::Status DataFolder::CheckFormat() {
+  const std::string path = folder_ + "/format";
+  const absl::StatusOr<std::string> format = ReadLine(path);
+  if (absl::IsNotFound(format.status())) {
+    return WriteFileAtomically(path, fmt::format("{}\n", kFormat));
+  }
+  RETURN_IF_ERROR(format.status());
+  if (*format == kFormat) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "data folder {} has format '{:.64}', this release knows '{}'; start the "
+      "release that wrote it, or choose another folder",
+      folder_, *format, kFormat));
+}
+
+absl::Status DataFolder::ReadNodeId() {
+  const std::string path = folder_ + "/node_id";
+  const absl::StatusOr<std::string> id = ReadLine(path);
+  if (absl::IsNotFound(id.status())) {
+    node_id_ = RandomId();
+    return WriteFileAtomically(path, node_id_ + "\n");
+  }
+  RETURN_IF_ERROR(id.status());
+  if (!IsRandomId(*id)) {
+    return absl::DataLossError(fmt::format(
+        "{} is damaged; delete it: the node is then a new one", path));
+  }
+  node_id_ = *id;
+  return absl::OkStatus();
+}
+
+absl::Status DataFolder::ReadEpoch() {
+  const std::string path = folder_ + "/epoch";
+  const absl::StatusOr<std::string> text = ReadLine(path);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(text.status());
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, highest_epoch_);
+  if (error == std::errc() && stop == end) return absl::OkStatus();
+  return absl::DataLossError(fmt::format(
+      "{} is damaged; delete it: the coordinator keeps its own", path));
+}
+
+absl::Status DataFolder::KeepEpoch(uint64_t epoch) {
+  if (epoch <= highest_epoch_) return absl::OkStatus();
+  highest_epoch_ = epoch;
+  return WriteFileAtomically(folder_ + "/epoch", fmt::format("{}\n", epoch));
+}
+
+}  // namespace deltafin

@@ -1,0 +1,162 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <thread>
+
+#include "coordinator/engine/expert_dispatcher.h"
+#include "tests/unit/coordinator/engine/cluster_fixture.h"
+
+namespace deltafin {
+namespace {
+
+using ::testing::AllOf;
+using testing::Cluster;
+using testing::ClusterOptions;
+using testing::FakeExpertNode;
+using testing::FakeNodeOptions;
+using ::testing::HasSubstr;
+using testing::IdsAlone;
+using testing::MakeRequest;
+using testing::OnLoopback;
+using testing::ReplyFate;
+using testing::TokenRecorder;
+
+// Each node in turn does this with all its replies of a layer, once or always.
+// Returns how many parts others did (a node that is slow anyway may have been
+// left out before).
+int64_t ExpectOthersStandIn(ReplyFate fate, bool always, int prompt_length) {
+  int64_t parts_lost = 0;
+  for (int failing = 0; failing < 3; ++failing) {
+    for (int layer = 1; layer <= 3; ++layer) {
+      std::atomic<bool> failed = false;
+      ClusterOptions options;
+      options.nodes.resize(3);
+      options.nodes[failing].on_reply = [&, layer](const auto& request, auto*) {
+        if (request.layer() != static_cast<uint32_t>(layer)) {
+          return ReplyFate::kSend;
+        }
+        return always || !failed.exchange(true) ? fate : ReplyFate::kSend;
+      };
+      options.change = [](DispatcherOptions* dispatch) {
+        dispatch->exchange.stall_after = absl::Milliseconds(20);
+      };
+      Cluster cluster(3, options);
+      const GenerationRequest request =
+          MakeRequest(std::vector<int32_t>(prompt_length, 5), 3);
+      std::vector<int32_t> ids;
+      const absl::Status status = cluster.Run(request, &ids).status;
+      EXPECT_TRUE(status.ok()) << status;
+      EXPECT_EQ(ids, IdsAlone(request));
+      parts_lost += cluster.dispatcher->stats().nodes[failing].work.parts_lost;
+    }
+  }
+  return parts_lost;
+}
+
+TEST(FailoverTest, OthersStandInForABrokenStream) {
+  EXPECT_GT(ExpectOthersStandIn(ReplyFate::kBreakStream, /*always=*/false, 2),
+            0);
+  EXPECT_GT(ExpectOthersStandIn(ReplyFate::kBreakStream, /*always=*/true, 2),
+            0);
+  EXPECT_GT(ExpectOthersStandIn(ReplyFate::kBreakStream, /*always=*/false, 300),
+            0);
+}
+
+TEST(FailoverTest, OthersStandInForASilentNode) {
+  EXPECT_GT(ExpectOthersStandIn(ReplyFate::kForget, /*always=*/true, 1), 0);
+}
+
+TEST(FailoverTest, OthersStandInWhereANodeRefuses) {
+  ClusterOptions options;
+  options.nodes.resize(3);
+  options.nodes[1].on_reply = [](const auto&, v1::LayerReply* reply) {
+    reply->clear_sums();
+    reply->clear_token();
+    reply->set_status_code(5);  // NOT_FOUND
+    reply->set_status_message("expert 7 is gone");
+    return ReplyFate::kSend;
+  };
+  Cluster cluster(3, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 3);
+  std::vector<int32_t> ids;
+  EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+}
+
+// A late answer of a node whose work others did is dropped, and the node is
+// used again.
+TEST(FailoverTest, AStalledNodeThatWakesUpIsUsedAgain) {
+  ClusterOptions options = OnLoopback();
+  options.nodes.resize(2);
+  options.nodes[1].on_reply = [](const auto& request, auto*) {
+    if (request.step() == 1 && request.layer() == 2) {
+      absl::SleepFor(absl::Milliseconds(200));
+    }
+    return ReplyFate::kSend;
+  };
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->exchange.stall_after = absl::Milliseconds(20);
+  };
+  Cluster cluster(2, options);
+  const GenerationRequest request = MakeRequest({1}, 100);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  NodeWork work;
+  do {
+    std::vector<int32_t> ids;
+    ASSERT_TRUE(cluster.Run(request, &ids).status.ok());
+    EXPECT_EQ(ids, IdsAlone(request));
+    work = cluster.dispatcher->stats().nodes[1].work;
+  } while (work.replies <= 2 && absl::Now() < deadline);
+  EXPECT_GT(work.parts_lost, 0);
+  EXPECT_GT(work.replies_dropped, 0);
+  EXPECT_GT(work.replies, 2);
+}
+
+TEST(FailoverTest, NodeThatDiedIsUsedAgainWhenItReturns) {
+  Cluster cluster(2, OnLoopback());
+  const GenerationRequest request = MakeRequest({1, 2}, 2);
+  ASSERT_TRUE(cluster.Run(request).status.ok());
+  FakeNodeOptions same;
+  same.shape = cluster.spine.spec().expert_shape();
+  same.port = cluster.nodes[1]->port();
+  cluster.nodes[1]->Stop();
+  std::vector<int32_t> ids;
+  ASSERT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+  cluster.nodes[1] = std::make_unique<FakeExpertNode>(same);
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (cluster.nodes[1]->counters().slices_computed() == 0 &&
+         absl::Now() < deadline) {
+    ASSERT_TRUE(cluster.Run(request).status.ok());
+  }
+  EXPECT_GT(cluster.nodes[1]->counters().slices_computed(), 0);
+}
+
+// The text waits for a node that comes back in time.
+TEST(FailoverTest, AGenerationWaitsForItsOnlyNodeToReturn) {
+  ClusterOptions options = OnLoopback();
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->exchange.owner_patience = absl::Seconds(60);
+  };
+  Cluster cluster(1, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 3);
+  ASSERT_TRUE(cluster.Run(request).status.ok());
+  FakeNodeOptions same;
+  same.shape = cluster.spine.spec().expert_shape();
+  same.port = cluster.nodes[0]->port();
+  cluster.nodes[0]->Stop();
+  std::thread returning([&] {
+    absl::SleepFor(absl::Milliseconds(300));
+    cluster.nodes[0] = std::make_unique<FakeExpertNode>(same);
+  });
+  std::vector<int32_t> ids;
+  const absl::Status status = cluster.Run(request, &ids).status;
+  returning.join();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ids, IdsAlone(request));
+}
+
+}  // namespace
+}  // namespace deltafin
