@@ -234,6 +234,7 @@ RunStatistics Coordinator::Statistics() const {
   statistics.settings = settings();
   statistics.scheduler = scheduler_->stats();
   statistics.nodes = counting_->Reports();
+  AddDispatched(dispatcher_->stats(), &statistics.nodes);
   return statistics;
 }
 

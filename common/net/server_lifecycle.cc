@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/connection_acceptor.h"
+#include "common/net/keepalive.h"
 #include "common/net/listen_address.h"
 
 namespace deltafin {
@@ -54,6 +55,19 @@ void SetUpGrpcOnce() {
   });
 }
 
+// Notices clients that are gone, and lets them notice that this side is.
+void AddKeepalive(absl::Duration timeout, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(timeout)));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      kLeastPingIntervalMs);
+}
+
 void AddLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
                              kStreamWindowBytes);
@@ -66,6 +80,7 @@ void AddLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
       options.max_receive_bytes, std::numeric_limits<int>::max())));
   builder.SetMaxSendMessageSize(-1);
+  AddKeepalive(options.keepalive_timeout, builder);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
+#include "common/net/keepalive.h"
 #include "proto/expert.grpc.pb.h"
 
 namespace deltafin {
@@ -56,6 +57,10 @@ void SetExpertChannelArguments(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
   arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments->SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
 std::shared_ptr<grpc::Channel> MakeExpertChannel(

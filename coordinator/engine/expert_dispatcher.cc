@@ -113,6 +113,7 @@ NodeStats& ExpertDispatcher::StatsOf(int slot) {
     stats_.nodes.resize(slot + 1);
   }
   NodeStats& stats = stats_.nodes[slot];
+  stats.streams_opened = links_.stream(slot);
   if (links_.connected(slot) && stats.info.node_id().empty()) {
     stats.name = links_.name(slot);
     stats.info = links_.clients().info(slot);

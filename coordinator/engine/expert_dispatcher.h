@@ -40,6 +40,7 @@ struct NodeStats {
   std::string name;
   v1::HandshakeReply info;  // as of the last connection
   NodeWork work;            // since the dispatcher began
+  int64_t streams_opened = 0;
 };
 
 struct DispatcherStats {
