@@ -49,7 +49,7 @@ EngineLoop::EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
 
 void EngineLoop::Run() {
   SetContractFloatingPointMode();
-  while (queue_.WaitForWork(!live_.empty())) {
+  while (queue_.WaitForWork(!live_.empty(), [this] { forward_.Tend(); })) {
     EndUnwanted();
     DropFinished();
     Admit();

@@ -84,6 +84,11 @@ ExpertTimings ExpertDispatcher::TakeTimings() {
   return std::exchange(timings_, ExpertTimings());
 }
 
+void ExpertDispatcher::Tend() {
+  links_.Refresh(absl::Now());
+  exchange_.Tend();
+}
+
 void ExpertDispatcher::AccountLayer(absl::Duration overlapped,
                                     absl::Duration waited) {
   const double elapsed = absl::ToDoubleSeconds(overlapped + waited);

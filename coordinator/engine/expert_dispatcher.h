@@ -48,8 +48,8 @@ struct DispatcherStats {
   std::vector<NodeStats> nodes;  // by slot
 };
 
-// Start, Wait, Abandon and TakeTimings belong to the engine thread; stats may
-// be called from any thread.
+// Start, Wait, Abandon, TakeTimings and Tend belong to the engine thread; stats
+// may be called from any thread.
 class ExpertDispatcher : public RoutedExperts {
  public:
   // Connects nothing yet. `view` must outlive this.
@@ -68,6 +68,7 @@ class ExpertDispatcher : public RoutedExperts {
       const std::function<bool()>& cancelled) override;
   void Abandon(uint64_t step) override;
   ExpertTimings TakeTimings() override;
+  void Tend() override;
 
   DispatcherStats stats() const;
 

@@ -38,6 +38,8 @@ class RoutedExperts {
   virtual void Abandon(uint64_t step) = 0;
   // Since the last call.
   virtual ExpertTimings TakeTimings() = 0;
+  // Between steps, now and then: looks after connections. Never blocks.
+  virtual void Tend() {}
 };
 
 // Seconds, summed over steps.
@@ -63,6 +65,9 @@ class ForwardPass {
   absl::StatusOr<std::span<const float>> Step(
       std::span<const SequenceSlice> slices,
       const std::function<bool()>& cancelled);
+
+  // Between steps, now and then. By the engine thread.
+  void Tend() { experts_.Tend(); }
 
   // Since construction. By the engine thread.
   const ForwardStats& stats() const { return stats_; }

@@ -45,9 +45,12 @@ LayerExchange::LayerExchange(const LayerExchangeOptions& options,
       latent_size_(latent_size) {}
 
 void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
+  if (id.step != id_.step) Tend();
   Grow(links_.num_slots());
-  std::fill(work_.begin(), work_.end(), NodeWork());
-  if (id.step != id_.step) DrainEvents();
+  for (size_t node = 0; node < work_.size(); ++node) {
+    work_[node] = NodeWork();
+    work_[node].replies_dropped = std::exchange(num_late_[node], 0);
+  }
   id_ = id;
   routed_ = routed;
   begun_ = absl::Now();
@@ -80,16 +83,17 @@ void LayerExchange::Grow(int num_nodes) {
   watch_.Grow(num_nodes);
   fitness_.resize(num_nodes);
   work_.resize(num_nodes);
+  num_late_.resize(num_nodes);
 }
 
-// Learns of streams that broke or were opened between steps.
-void LayerExchange::DrainEvents() {
+void LayerExchange::Tend() {
+  Grow(links_.num_slots());
   while (true) {
     const NodeEvent event = links_.Next(absl::UnixEpoch());
     if (event.kind == NodeEvent::Kind::kNone) return;
     if (event.kind != NodeEvent::Kind::kReply) continue;
     links_.MarkAlive(event.node);
-    ++work_[event.node].replies_dropped;
+    ++num_late_[event.node];
   }
 }
 

@@ -68,6 +68,9 @@ class LayerExchange {
   // message is disconnected. REQUIRES: Run is not under way.
   void Forget(uint64_t epoch, uint64_t step);
 
+  // Learns of streams that broke or were opened. Between steps.
+  void Tend();
+
   // The largest number of bytes that the plan sends to one node.
   int64_t largest_send_bytes() const;
   std::span<const int64_t> totals() const { return reduction_.totals(); }
@@ -75,7 +78,6 @@ class LayerExchange {
   std::span<const NodeWork> work() const { return work_; }
 
  private:
-  void DrainEvents();
   void PlanLayer(absl::Time now);
   absl::Status AwaitAnybody(absl::Time now);
   void UpdateFitness(absl::Time now);
@@ -114,6 +116,7 @@ class LayerExchange {
   std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
   std::vector<NodeWork> work_;
+  std::vector<int64_t> num_late_;  // replies between steps, per node
   std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers
   absl::Time mended_;
   bool mend_now_ = false;    // a node is gone or refused

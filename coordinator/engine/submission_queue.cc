@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
+namespace {
+
+constexpr absl::Duration kIdleInterval = absl::Milliseconds(250);
+
+}  // namespace
 
 SubmissionQueue::SubmissionQueue(int max_queued) : max_queued_(max_queued) {}
 
@@ -41,10 +47,17 @@ bool SubmissionQueue::closed() const {
   return closed_;
 }
 
-bool SubmissionQueue::WaitForWork(bool busy) {
-  MutexLock lock(mutex_);
-  while (!busy && !closed_ && waiting_.empty()) changed_.Wait(mutex_);
-  return !closed_;
+bool SubmissionQueue::WaitForWork(bool busy, absl::FunctionRef<void()> idle) {
+  mutex_.Lock();
+  while (!busy && !closed_ && waiting_.empty()) {
+    if (changed_.WaitUntil(mutex_, absl::Now() + kIdleInterval)) continue;
+    mutex_.Unlock();
+    idle();
+    mutex_.Lock();
+  }
+  const bool open = !closed_;
+  mutex_.Unlock();
+  return open;
 }
 
 LiveRequest* SubmissionQueue::Front() {
