@@ -47,7 +47,7 @@ before it was ready.)";
 struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
-  std::optional<std::string> join, data, advertise;
+  std::optional<std::string> join, data, advertise, metrics;
   std::optional<uint32_t> threads;
   std::string test_reply_delay;  // MAX:SEED
 };
@@ -75,6 +75,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--advertise", flags.advertise,
                  "HOST:PORT where the coordinator reaches this node. Default: "
                  "where it listens");
+  app.add_option("--metrics", flags.metrics,
+                 "HOST:PORT of a page of metrics in Prometheus text format, "
+                 "GET /metrics; loopback only. Default: none");
   app.add_option("--ram", flags.ram,
                  "Memory for experts, as 64G or 512M. Default: all experts, at "
                  "most half of what is free");
@@ -131,6 +134,7 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.join) config.set_join(*flags.join);
   if (flags.data) config.set_data(*flags.data);
   if (flags.advertise) config.set_advertise(*flags.advertise);
+  if (flags.metrics) config.set_metrics(*flags.metrics);
   if (config.log_level().empty()) config.set_log_level("info");
   if (config.cache_dir().empty()) config.set_cache_dir(DefaultCacheDir());
 }
@@ -169,6 +173,7 @@ NodeCommand CommandFrom(const Flags& flags) {
   NodeCommand command;
   command.options = *std::move(options);
   command.join = *std::move(join);
+  command.metrics = config.metrics();
   command.log_level = config.log_level();
   if (!config.cache_dir().empty()) {
     command.options.digest_cache = config.cache_dir() + "/digests";

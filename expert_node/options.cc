@@ -32,14 +32,12 @@ class FieldErrors {
   std::vector<std::string> errors_;
 };
 
-void CheckListen(const std::string& listen, FieldErrors& errors) {
-  if (listen.empty()) {
-    return errors.Add("listen", "missing, want HOST:PORT");
-  }
+void CheckListen(std::string_view field, const std::string& listen,
+                 FieldErrors& errors) {
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
-  if (!address.ok()) return errors.Add("listen", address.status());
+  if (!address.ok()) return errors.Add(field, address.status());
   const absl::Status loopback = RequireLoopback(*address);
-  if (!loopback.ok()) errors.Add("listen", loopback);
+  if (!loopback.ok()) errors.Add(field, loopback);
 }
 
 // HOST:PORT that others connect to; may be empty.
@@ -79,7 +77,14 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     errors.Add("model", "missing, want a model directory");
   }
   options.listen = config.listen();
-  CheckListen(config.listen(), errors);
+  if (config.listen().empty()) {
+    errors.Add("listen", "missing, want HOST:PORT");
+  } else {
+    CheckListen("listen", config.listen(), errors);
+  }
+  if (!config.metrics().empty()) {
+    CheckListen("metrics", config.metrics(), errors);
+  }
   if (!config.ram().empty()) {
     const absl::StatusOr<uint64_t> bytes = ParseByteSize(config.ram());
     if (!bytes.ok()) {

@@ -17,6 +17,7 @@
 #include "coordinator/cluster/admin_service.h"
 #include "coordinator/cluster/cluster_service.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/coordinator_metrics.h"
 #include "coordinator/frontend/inference_service.h"
 
 namespace deltafin {
@@ -60,12 +61,12 @@ InferenceServiceOptions DescribeService(const Coordinator& coordinator) {
 }
 
 // A bad address or a port in use is refused before the long load.
-absl::Status CheckListen(const std::string& listen) {
+absl::Status CheckListen(const std::string& flag, const std::string& listen) {
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
   const absl::Status usable =
       address.ok() ? RequireLoopback(*address) : address.status();
   if (!usable.ok()) {
-    return UsageError("--listen: " + std::string(usable.message()));
+    return UsageError(flag + ": " + std::string(usable.message()));
   }
   return RequireFreePort(*address);
 }
@@ -112,7 +113,10 @@ absl::Status ServeCommand::Run(TerminationSignal& signals) {
   std::string listen =
       config.listen().empty() ? kDefaultListen : config.listen();
   if (listen_.has_value()) listen = *listen_;
-  RETURN_IF_ERROR(CheckListen(listen));
+  RETURN_IF_ERROR(CheckListen("--listen", listen));
+  if (!options.metrics_listen.empty()) {
+    RETURN_IF_ERROR(CheckListen("--metrics", options.metrics_listen));
+  }
   Coordinator coordinator(std::move(options));
   return Serve(coordinator, listen, signals);
 }
@@ -133,6 +137,14 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   server_options.listen = listen;
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
+  std::unique_ptr<HttpServer> metrics;
+  if (!coordinator.metrics_listen().empty()) {
+    ASSIGN_OR_RETURN(metrics, ServeMetrics(coordinator.metrics_listen(),
+                                           [&coordinator](MetricsPage& page) {
+                                             AddCoordinatorMetrics(coordinator,
+                                                                   page);
+                                           }));
+  }
   const ServingWatch watch(membership.ticker(), *server);
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);

@@ -41,6 +41,11 @@ bool SubmissionQueue::closed() const {
   return closed_;
 }
 
+size_t SubmissionQueue::num_waiting() const {
+  MutexLock lock(mutex_);
+  return waiting_.size();
+}
+
 bool SubmissionQueue::WaitForWork(bool busy) {
   MutexLock lock(mutex_);
   while (!busy && !closed_ && waiting_.empty()) changed_.Wait(mutex_);
