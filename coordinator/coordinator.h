@@ -63,10 +63,14 @@ class Coordinator {
   const ModelIdentity& model() const { return model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   Scheduler& scheduler() { return *scheduler_; }
+  const Scheduler& scheduler() const { return *scheduler_; }
   RunSettings settings() const;
 
   // REQUIRES: Init returned OK.
   Membership& membership() { return *membership_; }
+  const NodeRegistry& registry() const { return membership_->registry(); }
+  DispatcherStats dispatcher_stats() const { return dispatcher_->stats(); }
+  const std::string& metrics_listen() const { return options_.metrics_listen; }
   bool accepts_nodes() const { return options_.cluster; }
 
   // Asks every node in service for its counters (NodeCounting). Blocks.

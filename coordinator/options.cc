@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/memory_budget.h"
+#include "common/net/listen_address.h"
 
 namespace deltafin {
 namespace {
@@ -170,6 +171,11 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
     options.layer_deadline = absl::Milliseconds(config.layer_deadline_ms());
   }
   options.cache_dir = config.cache_dir();
+  options.metrics_listen = config.metrics();
+  if (!config.metrics().empty() &&
+      !ListenAddress::Parse(config.metrics()).ok()) {
+    errors.Add("metrics", config.metrics(), "expected host:port");
+  }
   const absl::Status status = errors.status();
   if (!status.ok()) return status;
   return options;

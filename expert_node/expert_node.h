@@ -48,6 +48,7 @@ class ExpertNode {
 
   const v1::HandshakeReply& identity() const { return identity_; }
   const ModelSpec& spec() const { return spec_; }
+  const RequestCounters& request_counters() const { return counters_; }
   v1::NodeCounters counters() const { return service_->counters(); }
 
   // Refuses new work, waits up to `drain` for what runs, then stops that at its

@@ -185,7 +185,12 @@ v1::LayerReply LayerStream::Reply(const QueuedRequest& request,
     spdlog::error("layer request failed: {}", result.status.ToString());
   }
   context_.counters.slices_computed += result.slices_computed;
-  SetResult(std::move(result), absl::Now() - request.arrival, reply);
+  const absl::Duration since_arrival = absl::Now() - request.arrival;
+  SetResult(std::move(result), since_arrival, reply);
+  context_.counters.queue_us += reply.timings().queue_us();
+  context_.counters.read_us += reply.timings().read_us();
+  context_.counters.compute_us += reply.timings().compute_us();
+  context_.counters.answer_times.Add(since_arrival);
   return reply;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/model_spec.h"
+#include "common/net/metrics.h"
 #include "expert_node/expert_engine.h"
 #include "expert_node/request_gate.h"
 #include "expert_node/request_queue.h"
@@ -28,6 +29,11 @@ struct RequestCounters {
   std::atomic<uint64_t> slices_computed{0};
   std::atomic<uint64_t> refused{0};
   std::atomic<uint64_t> cancelled{0};
+  // Of answered requests, as their timings tell.
+  std::atomic<int64_t> queue_us{0};
+  std::atomic<int64_t> read_us{0};
+  std::atomic<int64_t> compute_us{0};
+  DurationHistogram answer_times;  // arrival to reply
 };
 
 // What all streams of a node share. All of it must outlive them.

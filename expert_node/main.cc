@@ -14,6 +14,7 @@
 #include "expert_node/expert_node.h"
 #include "expert_node/node_flags.h"
 #include "expert_node/node_membership.h"
+#include "expert_node/node_metrics.h"
 
 namespace deltafin {
 namespace {
@@ -103,6 +104,13 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   spdlog::info("model {} kernel {} threads {} expert tier {} bytes",
                command.options.model_dir, identity.kernel(), identity.threads(),
                identity.ram_bytes());
+  std::unique_ptr<HttpServer> metrics;
+  if (!command.metrics.empty()) {
+    ASSIGN_OR_RETURN(metrics,
+                     ServeMetrics(command.metrics, [&node](MetricsPage& page) {
+                       AddNodeMetrics(*node, page);
+                     }));
+  }
   std::printf("listening on %s\n", node->address().c_str());
   std::fflush(stdout);
   const absl::Status status =

@@ -49,7 +49,7 @@ before it was ready.)";
 struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
-  std::optional<std::string> join, data, advertise;
+  std::optional<std::string> join, data, advertise, metrics;
   std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
   std::optional<uint32_t> threads;
   std::string test_reply_delay;  // MAX:SEED
@@ -91,6 +91,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "HOST:PORT where the coordinator reaches this node. Default: "
                  "where it listens");
   AddCredentialFlags(app, flags);
+  app.add_option("--metrics", flags.metrics,
+                 "HOST:PORT of a page of metrics in Prometheus text format, "
+                 "GET /metrics; loopback only. Default: none");
   app.add_option("--ram", flags.ram,
                  "Memory for experts, as 64G or 512M. Default: all experts, at "
                  "most half of what is free");
@@ -153,6 +156,7 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.tls_ca) config.set_tls_ca(*flags.tls_ca);
   if (flags.tls_cert) config.set_tls_cert(*flags.tls_cert);
   if (flags.tls_key) config.set_tls_key(*flags.tls_key);
+  if (flags.metrics) config.set_metrics(*flags.metrics);
   if (config.log_level().empty()) config.set_log_level("info");
   if (config.cache_dir().empty()) config.set_cache_dir(DefaultCacheDir());
 }
@@ -196,6 +200,7 @@ NodeCommand CommandFrom(const Flags& flags) {
   if (!credentials.ok()) return Refuse(kExitBadInput, credentials.status());
   command.options.credentials = *credentials;
   command.join.credentials = *std::move(credentials);
+  command.metrics = config.metrics();
   command.log_level = config.log_level();
   if (!config.cache_dir().empty()) {
     command.options.digest_cache = config.cache_dir() + "/digests";

@@ -20,6 +20,7 @@ struct NodeCommand {
 
   ExpertNodeOptions options;
   NodeJoinOptions join;
+  std::string metrics;  // HOST:PORT of the metrics page; empty: none
   std::string log_level;
 };
 

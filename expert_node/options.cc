@@ -33,16 +33,13 @@ class FieldErrors {
   std::vector<std::string> errors_;
 };
 
-void CheckListen(const v1::NodeConfig& config, FieldErrors& errors) {
-  const std::string& listen = config.listen();
-  if (listen.empty()) {
-    return errors.Add("listen", "missing, want HOST:PORT");
-  }
+void CheckListen(std::string_view field, const std::string& listen,
+                 bool is_plaintext, FieldErrors& errors) {
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
-  if (!address.ok()) return errors.Add("listen", address.status());
+  if (!address.ok()) return errors.Add(field, address.status());
   const absl::Status safe =
-      RequireProtected("listen on", *address, !CredentialFilesOf(config).any());
-  if (!safe.ok()) errors.Add("listen", safe);
+      RequireProtected("listen on", *address, is_plaintext);
+  if (!safe.ok()) errors.Add(field, safe);
 }
 
 // HOST:PORT that this node or others connect to; may be empty.
@@ -92,7 +89,15 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     errors.Add("model", "missing, want a model directory");
   }
   options.listen = config.listen();
-  CheckListen(config, errors);
+  if (config.listen().empty()) {
+    errors.Add("listen", "missing, want HOST:PORT");
+  } else {
+    CheckListen("listen", config.listen(), !CredentialFilesOf(config).any(),
+                errors);
+  }
+  if (!config.metrics().empty()) {
+    CheckListen("metrics", config.metrics(), /*is_plaintext=*/true, errors);
+  }
   if (const absl::Status files = CredentialFilesOf(config).Check();
       !files.ok()) {
     errors.Add("credentials", files);

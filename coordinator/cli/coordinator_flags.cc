@@ -125,6 +125,9 @@ void CoordinatorFlags::AddClusterTo(CLI::App& app) {
   add("--state", state_,
       "Folder that keeps the cluster's epoch over restarts (default: none; "
       "epochs begin at the time of day)");
+  add("--metrics", metrics_,
+      "HOST:PORT of a page of metrics in Prometheus text format, GET /metrics; "
+      "loopback only (default: none)");
   add("--heartbeat-ms", heartbeat_ms_,
       "Between two heartbeats of a node (default: 1000)");
   add("--gone-after-ms", gone_after_ms_,
@@ -155,6 +158,7 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(cluster_, [&](bool v) { config.set_cluster(v); });
   SetIfGiven(own_experts_, [&](bool v) { config.set_own_experts(v); });
   SetIfGiven(state_, [&](const auto& v) { config.set_state(v); });
+  SetIfGiven(metrics_, [&](const auto& v) { config.set_metrics(v); });
   SetIfGiven(heartbeat_ms_, [&](uint32_t v) { config.set_heartbeat_ms(v); });
   SetIfGiven(gone_after_ms_, [&](uint32_t v) { config.set_gone_after_ms(v); });
 }

@@ -46,7 +46,7 @@ class CoordinatorFlags {
       cache_dir_;
   std::optional<uint32_t> threads_, prefill_chunk_, context_,
       layer_deadline_ms_, heartbeat_ms_, gone_after_ms_;
-  std::optional<std::string> state_;
+  std::optional<std::string> state_, metrics_;
   std::optional<std::string> cluster_token_file_, tls_ca_, tls_cert_, tls_key_;
   std::optional<bool> cluster_, own_experts_;
   bool with_cluster_ = false;

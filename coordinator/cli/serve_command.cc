@@ -18,6 +18,7 @@
 #include "coordinator/cluster/admin_service.h"
 #include "coordinator/cluster/cluster_service.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/coordinator_metrics.h"
 #include "coordinator/frontend/inference_service.h"
 
 namespace deltafin {
@@ -61,15 +62,14 @@ InferenceServiceOptions DescribeService(const Coordinator& coordinator) {
 }
 
 // A bad address or a port in use is refused before the long load.
-absl::Status CheckListen(const ServerOptions& server) {
-  const absl::StatusOr<ListenAddress> address =
-      ListenAddress::Parse(server.listen);
+absl::Status CheckListen(const std::string& flag, const std::string& listen,
+                         bool is_plaintext) {
+  const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
   const absl::Status usable =
-      address.ok() ? RequireProtected("listen on", *address,
-                                      server.credentials.is_plaintext())
+      address.ok() ? RequireProtected("listen on", *address, is_plaintext)
                    : address.status();
   if (!usable.ok()) {
-    return UsageError("--listen: " + std::string(usable.message()));
+    return UsageError(flag + ": " + std::string(usable.message()));
   }
   return RequireFreePort(*address);
 }
@@ -117,7 +117,12 @@ absl::Status ServeCommand::Run(TerminationSignal& signals) {
   server.credentials = options.credentials;
   server.listen = config.listen().empty() ? kDefaultListen : config.listen();
   if (listen_.has_value()) server.listen = *listen_;
-  RETURN_IF_ERROR(CheckListen(server));
+  RETURN_IF_ERROR(CheckListen("--listen", server.listen,
+                              server.credentials.is_plaintext()));
+  if (!options.metrics_listen.empty()) {
+    RETURN_IF_ERROR(CheckListen("--metrics", options.metrics_listen,
+                                /*is_plaintext=*/true));
+  }
   Coordinator coordinator(std::move(options));
   return Serve(coordinator, server, signals);
 }
@@ -136,6 +141,14 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   if (coordinator.accepts_nodes()) services.push_back(&cluster);
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
+  std::unique_ptr<HttpServer> metrics;
+  if (!coordinator.metrics_listen().empty()) {
+    ASSIGN_OR_RETURN(metrics, ServeMetrics(coordinator.metrics_listen(),
+                                           [&coordinator](MetricsPage& page) {
+                                             AddCoordinatorMetrics(coordinator,
+                                                                   page);
+                                           }));
+  }
   const ServingWatch watch(membership.ticker(), *server);
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);

@@ -27,6 +27,23 @@ bool MayBlameOneSequence(const absl::Status& status) {
          status.code() != absl::StatusCode::kCancelled;
 }
 
+void CountFinish(const absl::Status& status, FinishReason reason,
+                 FinishCounts* counts) {
+  if (absl::IsCancelled(status)) {
+    ++counts->cancelled;
+  } else if (absl::IsDeadlineExceeded(status)) {
+    ++counts->deadline;
+  } else if (!status.ok()) {
+    ++counts->failed;
+  } else if (reason == FinishReason::kNone) {
+    ++counts->evaluated;
+  } else if (reason == FinishReason::kLength) {
+    ++counts->length;
+  } else {
+    ++counts->stop;
+  }
+}
+
 size_t NumRows(const SequenceSlice& slice) {
   if (slice.logits == LogitsRows::kAll) return slice.ids.size();
   return slice.logits == LogitsRows::kLast ? 1 : 0;
@@ -53,6 +70,7 @@ void EngineLoop::Run() {
     EndUnwanted();
     DropFinished();
     Admit();
+    CountRunning();
     RunStep();
     DropFinished();
   }
@@ -69,7 +87,9 @@ void EngineLoop::EndAll() {
 
 SchedulerStats EngineLoop::stats() const {
   MutexLock lock(mutex_);
-  return stats_;
+  SchedulerStats stats = stats_;
+  stats.requests_waiting = static_cast<int64_t>(queue_.num_waiting());
+  return stats;
 }
 
 // Finishes what was cancelled or ran out of time, waiting or live.
@@ -168,6 +188,7 @@ void EngineLoop::Finish(LiveRequest* request, const absl::Status& status) {
   {
     MutexLock lock(mutex_);
     ++stats_.requests_finished;
+    CountFinish(status, request->finish_reason(), &stats_.finished);
   }
   request->Finish(status);
 }
@@ -178,6 +199,12 @@ void EngineLoop::DropFinished() {
     queue_.Forget(accepted.id);
     return true;
   });
+  CountRunning();
+}
+
+void EngineLoop::CountRunning() {
+  MutexLock lock(mutex_);
+  stats_.requests_running = std::ssize(live_);
 }
 
 void EngineLoop::CountStep(const StepBatch& batch) {

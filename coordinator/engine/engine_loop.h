@@ -43,6 +43,7 @@ class EngineLoop {
   void TakeFailure(const StepBatch& batch, const absl::Status& status);
   void Finish(LiveRequest* request, const absl::Status& status);
   void DropFinished();
+  void CountRunning();
   void CountStep(const StepBatch& batch);
 
   const SchedulerOptions options_;

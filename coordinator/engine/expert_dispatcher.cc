@@ -119,10 +119,12 @@ NodeStats& ExpertDispatcher::StatsOf(int slot) {
   }
   NodeStats& stats = stats_.nodes[slot];
   stats.streams_opened = links_.stream(slot);
-  if (links_.connected(slot) && stats.info.node_id().empty()) {
-    stats.name = links_.name(slot);
-    stats.info = links_.clients().info(slot);
-  }
+  if (!links_.connected(slot)) return stats;
+  const v1::HandshakeReply& info = links_.clients().info(slot);
+  if (stats.info.node_id() == info.node_id()) return stats;
+  if (!stats.info.node_id().empty()) stats.work = NodeWork();
+  stats.name = links_.name(slot);
+  stats.info = info;
   return stats;
 }
 

@@ -39,7 +39,7 @@ struct DispatcherOptions {
 struct NodeStats {
   std::string name;
   v1::HandshakeReply info;  // as of the last connection
-  NodeWork work;            // since the dispatcher began
+  NodeWork work;            // since the node has the slot
   int64_t streams_opened = 0;
 };
 

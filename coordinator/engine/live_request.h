@@ -70,6 +70,7 @@ class LiveRequest {
   // Calls OnFinish, once; later calls do nothing.
   void Finish(const absl::Status& status);
   bool finished() const { return finished_; }
+  FinishReason finish_reason() const { return finish_reason_; }
 
  private:
   int64_t prompt_size() const {

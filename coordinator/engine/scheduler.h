@@ -34,7 +34,17 @@ struct SchedulerOptions {
   int max_queued = 256;
 };
 
-// Totals since start.
+// How requests ended.
+struct FinishCounts {
+  int64_t stop = 0;  // the end-of-message token, or a stop string
+  int64_t length = 0;
+  int64_t evaluated = 0;  // a prompt without tokens to draw
+  int64_t cancelled = 0;
+  int64_t deadline = 0;
+  int64_t failed = 0;
+};
+
+// Totals since start, but for the two that say now.
 struct SchedulerStats {
   int64_t steps = 0;
   int64_t prefill_tokens = 0;
@@ -44,6 +54,9 @@ struct SchedulerStats {
   int64_t sequences_in_steps = 0;  // held by each step, summed over steps
   int64_t max_tokens_in_step = 0;
   int64_t requests_finished = 0;
+  FinishCounts finished;
+  int64_t requests_running = 0;  // now; they hold state
+  int64_t requests_waiting = 0;  // now
   ForwardStats forward;
 };
 

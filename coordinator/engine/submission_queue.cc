@@ -47,6 +47,11 @@ bool SubmissionQueue::closed() const {
   return closed_;
 }
 
+size_t SubmissionQueue::num_waiting() const {
+  MutexLock lock(mutex_);
+  return waiting_.size();
+}
+
 bool SubmissionQueue::WaitForWork(bool busy, absl::FunctionRef<void()> idle) {
   mutex_.Lock();
   while (!busy && !closed_ && waiting_.empty()) {

@@ -35,6 +35,7 @@ class SubmissionQueue {
   // Refuses further requests and wakes the engine. Those that wait stay.
   void Close();
   bool closed() const;
+  size_t num_waiting() const;
 
   // Engine. Blocks while nothing waits, unless `busy`; false once closed.
   // `idle` is called now and then meanwhile.

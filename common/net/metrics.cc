@@ -1,0 +1,117 @@
+#include "common/net/metrics.h"
+
+#include <algorithm>
+
+#include "common/base/log.h"
+
+namespace deltafin {
+namespace {
+
+constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
+
+std::string_view NameOf(MetricType type) {
+  switch (type) {
+    case MetricType::kCounter:
+      return "counter";
+    case MetricType::kGauge:
+      return "gauge";
+    case MetricType::kHistogram:
+      return "histogram";
+  }
+  return "untyped";
+}
+
+std::string Escaped(std::string_view value) {
+  std::string escaped;
+  for (const char c : value) {
+    if (c == '\n') {
+      escaped += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == '"') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+// {a="x",b="y"}, or nothing.
+std::string LabelText(const MetricLabels& labels) {
+  std::string text;
+  for (const auto& [name, value] : labels) {
+    text += fmt::format("{}{}=\"{}\"", text.empty() ? '{' : ',', name,
+                        Escaped(value));
+  }
+  return text.empty() ? text : text + '}';
+}
+
+}  // namespace
+
+void DurationHistogram::Add(absl::Duration duration) {
+  const double seconds = absl::ToDoubleSeconds(duration);
+  const auto bucket =
+      std::lower_bound(kBounds.begin(), kBounds.end(), seconds) -
+      kBounds.begin();
+  ++counts_[bucket];
+  sum_ns_ += absl::ToInt64Nanoseconds(duration);
+}
+
+MetricsPage::Family& MetricsPage::FamilyOf(const MetricInfo& metric) {
+  const auto found = std::find_if(
+      families_.begin(), families_.end(), [&metric](const Family& family) {
+        return std::string_view(family.info.name) == metric.name;
+      });
+  if (found != families_.end()) return *found;
+  return families_.emplace_back(Family{metric, ""});
+}
+
+void MetricsPage::Declare(const MetricInfo& metric) { FamilyOf(metric); }
+
+void MetricsPage::Add(const MetricInfo& metric, double value,
+                      const MetricLabels& labels) {
+  FamilyOf(metric).samples +=
+      fmt::format("{}{} {}\n", metric.name, LabelText(labels), value);
+}
+
+void MetricsPage::Add(const MetricInfo& metric,
+                      const DurationHistogram& histogram) {
+  std::string& lines = FamilyOf(metric).samples;
+  uint64_t count = 0;
+  for (size_t i = 0; i < DurationHistogram::kBounds.size(); ++i) {
+    count += histogram.count(i);
+    lines += fmt::format("{}_bucket{{le=\"{}\"}} {}\n", metric.name,
+                         DurationHistogram::kBounds[i], count);
+  }
+  count += histogram.count(DurationHistogram::kBounds.size());
+  lines += fmt::format("{}_bucket{{le=\"+Inf\"}} {}\n", metric.name, count);
+  lines += fmt::format("{}_sum {}\n", metric.name,
+                       absl::ToDoubleSeconds(histogram.sum()));
+  lines += fmt::format("{}_count {}\n", metric.name, count);
+}
+
+std::string MetricsPage::text() const {
+  std::string text;
+  for (const Family& family : families_) {
+    text +=
+        fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{3}", family.info.name,
+                    family.info.help, NameOf(family.info.type), family.samples);
+  }
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(
+    const std::string& listen, std::function<void(MetricsPage&)> fill) {
+  HttpServerOptions options;
+  options.listen = listen;
+  auto server = HttpServer::Start(
+      options, {{"/metrics", kContentType, [fill = std::move(fill)] {
+                   MetricsPage page;
+                   fill(page);
+                   return page.text();
+                 }}});
+  if (server.ok()) {
+    spdlog::info("metrics on http://{}/metrics", (*server)->address());
+  }
+  return server;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,81 @@
+#include "expert_node/node_metrics.h"
+
+namespace deltafin {
+namespace {
+
+constexpr MetricType kCounter = MetricType::kCounter;
+constexpr MetricType kGauge = MetricType::kGauge;
+
+constexpr MetricInfo kInfo = {"deltafin_node_info", kGauge,
+                              "Always 1; what the node is, in its labels"};
+constexpr MetricInfo kRequests = {"deltafin_node_layer_requests_total",
+                                  kCounter, "Layer requests that were run"};
+constexpr MetricInfo kRefused = {"deltafin_node_refused_requests_total",
+                                 kCounter, "Layer requests that were refused"};
+constexpr MetricInfo kCancelled = {
+    "deltafin_node_cancelled_requests_total", kCounter,
+    "Layer requests that a coordinator cancelled or left behind"};
+constexpr MetricInfo kQueued = {"deltafin_node_queued_requests", kGauge,
+                                "Layer requests that wait or run now"};
+constexpr MetricInfo kSlices = {"deltafin_node_slices_computed_total", kCounter,
+                                "(token, expert, slice) triples computed"};
+constexpr MetricInfo kReadBytes = {"deltafin_node_read_bytes_total", kCounter,
+                                   "Bytes of experts read from the store"};
+constexpr MetricInfo kHits = {
+    "deltafin_node_cache_hits_total", kCounter,
+    "Slices wanted that were in memory or on their way into it"};
+constexpr MetricInfo kMisses = {"deltafin_node_cache_misses_total", kCounter,
+                                "Slices wanted that had to be read"};
+constexpr MetricInfo kEvictions = {"deltafin_node_cache_evictions_total",
+                                   kCounter, "Slices that gave way to others"};
+constexpr MetricInfo kResident = {"deltafin_node_cache_resident_bytes", kGauge,
+                                  "Memory that holds slices now"};
+constexpr MetricInfo kCapacity = {"deltafin_node_cache_capacity_bytes", kGauge,
+                                  "Memory set aside for slices"};
+constexpr MetricInfo kQueueSeconds = {
+    "deltafin_node_queue_seconds_total", kCounter,
+    "Time that answered layer requests waited for their turn"};
+constexpr MetricInfo kReadSeconds = {
+    "deltafin_node_read_seconds_total", kCounter,
+    "Time that answered layer requests waited for bytes"};
+constexpr MetricInfo kComputeSeconds = {
+    "deltafin_node_compute_seconds_total", kCounter,
+    "Time that answered layer requests computed"};
+constexpr MetricInfo kAnswerSeconds = {
+    "deltafin_node_layer_request_seconds", MetricType::kHistogram,
+    "From the arrival of a layer request to its reply"};
+
+double Seconds(int64_t microseconds) {
+  return static_cast<double>(microseconds) * 1e-6;
+}
+
+double Number(uint64_t value) { return static_cast<double>(value); }
+
+}  // namespace
+
+void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
+  const v1::HandshakeReply& identity = node.identity();
+  page.Add(kInfo, 1,
+           {{"node_id", identity.node_id()},
+            {"version", identity.version()},
+            {"kernel", identity.kernel()}});
+  const v1::NodeCounters counters = node.counters();
+  page.Add(kRequests, Number(counters.layer_requests()));
+  page.Add(kRefused, Number(counters.refused_requests()));
+  page.Add(kCancelled, Number(counters.cancelled_requests()));
+  page.Add(kQueued, Number(counters.queue_depth()));
+  page.Add(kSlices, Number(counters.slices_computed()));
+  page.Add(kReadBytes, Number(counters.bytes_read()));
+  page.Add(kHits, Number(counters.cache_hits()));
+  page.Add(kMisses, Number(counters.cache_misses()));
+  page.Add(kEvictions, Number(counters.evictions()));
+  page.Add(kResident, Number(counters.resident_bytes()));
+  page.Add(kCapacity, Number(identity.ram_bytes()));
+  const RequestCounters& requests = node.request_counters();
+  page.Add(kQueueSeconds, Seconds(requests.queue_us));
+  page.Add(kReadSeconds, Seconds(requests.read_us));
+  page.Add(kComputeSeconds, Seconds(requests.compute_us));
+  page.Add(kAnswerSeconds, requests.answer_times);
+}
+
+}  // namespace deltafin
