@@ -126,7 +126,9 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                            coordinator.tokenizer(), coordinator.scheduler());
   Membership& membership = coordinator.membership();
   ClusterService cluster(membership.registry());
-  AdminService admin(membership.registry());
+  AdminService admin(membership.registry(), [&coordinator](uint64_t request) {
+    return coordinator.scheduler().Explain(request);
+  });
   std::vector<grpc::Service*> services{&service, &admin};
   if (coordinator.accepts_nodes()) services.push_back(&cluster);
   ServerOptions server_options;
@@ -137,6 +139,7 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
   spdlog::info("signal {}: draining", signals.Wait());
+  admin.EndDrains();
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
   const RunStatistics statistics = coordinator.Statistics();

@@ -119,6 +119,9 @@ void EngineLoop::RunStep() {
   const auto rows =
       forward_.Step(batch.slices, [&] { return StepIsUnwanted(batch); });
   CountStep(batch);
+  for (LiveRequest* request : batch.requests) {
+    request->AddStep(forward_.last_step());
+  }
   if (rows.ok()) {
     TakeRows(batch, *rows);
   } else {
@@ -169,6 +172,7 @@ void EngineLoop::Finish(LiveRequest* request, const absl::Status& status) {
     MutexLock lock(mutex_);
     ++stats_.requests_finished;
   }
+  history_.Add(request->Explain());  // who hears of the end may ask at once
   request->Finish(status);
 }
 

@@ -227,6 +227,8 @@ void LayerExchange::Learn(int node, const v1::LayerReply& reply,
   costs_.Observe(node, timing, part.units, static_cast<int>(part.rows.size()),
                  now);
   view_.PartAnswered(node, timing);
+  work_[node].last = timing;
+  work_[node].answered_after = now - begun_;
 }
 
 absl::Status LayerExchange::Mend(absl::Time now) {
@@ -277,6 +279,7 @@ absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {
   const int stranded = FindOthers(plan_.part(ref));
   if (stranded < 0) {
     ++work_[ref.node].parts_lost;
+    work_[ref.node].given_up_after = now - begun_;
     const size_t num_assignments =
         static_cast<size_t>(plan_.part(ref).request.expert_size());
     plan_.Replace(ref, std::span(other_runs_).first(num_assignments));

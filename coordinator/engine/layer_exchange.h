@@ -35,6 +35,11 @@ struct NodeWork {
   double queue_seconds = 0;
   double read_seconds = 0;
   double compute_seconds = 0;
+  // Of its last counted reply, and when it came, since the layer began.
+  PartTiming last;
+  absl::Duration answered_after;
+  // When a part of it was given to others last; zero: never.
+  absl::Duration given_up_after;
 };
 
 struct LayerExchangeOptions {
