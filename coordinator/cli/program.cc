@@ -16,8 +16,12 @@
 #include "coordinator/cli/certs_command.h"
 #include "coordinator/cli/chat_command.h"
 #include "coordinator/cli/command.h"
+#include "coordinator/cli/drain_command.h"
 #include "coordinator/cli/eval_command.h"
+#include "coordinator/cli/explain_command.h"
+#include "coordinator/cli/health_command.h"
 #include "coordinator/cli/info_command.h"
+#include "coordinator/cli/placement_command.h"
 #include "coordinator/cli/plan_command.h"
 #include "coordinator/cli/run_command.h"
 #include "coordinator/cli/serve_command.h"
@@ -39,7 +43,7 @@ Examples:
 
 Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, prompt, file),
 69 unavailable (node, port, memory, disk), 128 + N ended by signal N (Ctrl-C:
-130, SIGTERM: 143, SIGHUP: 129).
+130, SIGTERM: 143, SIGHUP: 129). `health` ends with 1 degraded, 2 down.
 `deltafin COMMAND --help` tells more.)";
 
 // Flags whose empty value says something; the others are meant to be left out.
@@ -91,6 +95,14 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
       Add<BenchCommand>(app, "bench", "Compare two sets of flags in speed"));
   all.push_back(Add<PlanCommand>(
       app, "plan", "Predict tokens a second of a cluster from its machines"));
+  all.push_back(Add<HealthCommand>(
+      app, "health", "Who is in the cluster, and whether it can work"));
+  all.push_back(Add<DrainCommand>(
+      app, "drain", "Take a node out of service, to switch it off"));
+  all.push_back(Add<PlacementCommand>(
+      app, "placement", "Which node is meant to have which experts"));
+  all.push_back(
+      Add<ExplainCommand>(app, "explain", "Where the time of a request went"));
   return all;
 }
 

@@ -136,7 +136,9 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                            coordinator.tokenizer(), coordinator.scheduler());
   Membership& membership = coordinator.membership();
   ClusterService cluster(membership.registry());
-  AdminService admin(membership.registry());
+  AdminService admin(membership.registry(), [&coordinator](uint64_t request) {
+    return coordinator.scheduler().Explain(request);
+  });
   std::vector<grpc::Service*> services{&service, &admin};
   if (coordinator.accepts_nodes()) services.push_back(&cluster);
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
@@ -153,6 +155,7 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
   spdlog::info("signal {}: draining", signals.Wait());
+  admin.EndDrains();
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
   const RunStatistics statistics = coordinator.Statistics();

@@ -69,11 +69,13 @@ class ExpertDispatcher : public RoutedExperts {
   void Abandon(uint64_t step) override;
   ExpertTimings TakeTimings() override;
   void Tend() override;
+  const ExpertTrace& trace() const override { return trace_; }
 
   DispatcherStats stats() const;
 
  private:
   void AccountLayer(absl::Duration overlapped, absl::Duration waited);
+  void TraceLayer(absl::Duration overlapped, absl::Duration waited);
   NodeStats& StatsOf(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DispatcherOptions options_;
@@ -83,6 +85,7 @@ class ExpertDispatcher : public RoutedExperts {
   LayerId layer_;       // under way
   absl::Time started_;  // it
   ExpertTimings timings_;
+  ExpertTrace trace_;  // of the step
   mutable Mutex mutex_;
   DispatcherStats stats_ ABSL_GUARDED_BY(mutex_);
 };

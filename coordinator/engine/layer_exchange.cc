@@ -15,18 +15,6 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 // How long Forget waits for a message that is half out.
 constexpr absl::Duration kForgetPatience = absl::Milliseconds(200);
 
-void AddWork(const v1::LayerReply& reply, NodeWork* work) {
-  constexpr double kMicrosecond = 1e-6;
-  ++work->replies;
-  work->slices_computed += static_cast<int64_t>(reply.slices_computed());
-  work->bytes_read += static_cast<int64_t>(reply.bytes_read());
-  work->cache_hits += reply.cache_hits();
-  work->cache_misses += reply.cache_misses();
-  work->queue_seconds += kMicrosecond * reply.timings().queue_us();
-  work->read_seconds += kMicrosecond * reply.timings().read_us();
-  work->compute_seconds += kMicrosecond * reply.timings().compute_us();
-}
-
 SliceRun RunOf(const v1::LayerRequest& request, int assignment) {
   return {static_cast<int32_t>(request.first_slice(assignment)),
           static_cast<int32_t>(request.num_slices(assignment))};
@@ -219,7 +207,7 @@ absl::Status LayerExchange::TakeReply(int node) {
 
 void LayerExchange::Learn(int node, const v1::LayerReply& reply,
                           absl::Time now) {
-  AddWork(reply, &work_[node]);
+  AddReply(reply, &work_[node]);
   const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
   PartTiming timing;
   timing.elapsed = now - part.sent;
@@ -231,6 +219,8 @@ void LayerExchange::Learn(int node, const v1::LayerReply& reply,
   costs_.Observe(node, timing, part.units, static_cast<int>(part.rows.size()),
                  now);
   view_.PartAnswered(node, timing);
+  work_[node].last = timing;
+  work_[node].answered_after = now - begun_;
 }
 
 absl::Status LayerExchange::Mend(absl::Time now) {
@@ -281,6 +271,7 @@ absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {
   const int stranded = FindOthers(plan_.part(ref));
   if (stranded < 0) {
     ++work_[ref.node].parts_lost;
+    work_[ref.node].given_up_after = now - begun_;
     const size_t num_assignments =
         static_cast<size_t>(plan_.part(ref).request.expert_size());
     plan_.Replace(ref, std::span(other_runs_).first(num_assignments));

@@ -18,24 +18,11 @@
 #include "coordinator/engine/dispatch_plan.h"
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
+#include "coordinator/engine/node_work.h"
 #include "coordinator/engine/reduction.h"
 #include "coordinator/engine/stall_watch.h"
 
 namespace deltafin {
-
-// What a node's counted replies said, summed.
-struct NodeWork {
-  int64_t replies = 0;
-  int64_t slices_computed = 0;  // (token, expert, slice) triples
-  int64_t bytes_read = 0;
-  int64_t cache_hits = 0;
-  int64_t cache_misses = 0;
-  int64_t replies_dropped = 0;  // late or duplicate
-  int64_t parts_lost = 0;       // given to others
-  double queue_seconds = 0;
-  double read_seconds = 0;
-  double compute_seconds = 0;
-};
 
 struct LayerExchangeOptions {
   // A node that is silent for this long, and for ten times as long as its part

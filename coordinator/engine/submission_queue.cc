@@ -24,6 +24,7 @@ absl::StatusOr<RequestId> SubmissionQueue::Push(
         "{} requests wait already; try again later", waiting_.size()));
   }
   const RequestId id = ++last_id_;
+  request->SetId(id);
   unfinished_[id] = request.get();
   waiting_.push_back({id, std::move(request)});
   changed_.NotifyAll();
