@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "absl/time/time.h"
+#include "coordinator/cluster/cluster_view.h"
 #include "proto/expert.pb.h"
 
 namespace deltafin {

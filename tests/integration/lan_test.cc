@@ -114,6 +114,13 @@ TEST_F(LanTest, AnIdleCoordinatorKeepsHealthyNodesAndNoticesAPulledCable) {
   absl::SleepFor(absl::Seconds(8));  // the bound is 5 s
   ASSERT_TRUE((*cluster)->Up(2).ok());
   ask();  // had nobody noticed, the old stream would still do
+  const auto serves_again = [](std::string_view, std::string_view err) {
+    const size_t suspect = err.find("is suspect");
+    return suspect != std::string_view::npos &&
+           err.find("is serving", suspect) != std::string_view::npos;
+  };
+  ASSERT_TRUE((*serve)->WaitForOutput(serves_again, absl::Minutes(1)).ok())
+      << (*serve)->err();
   ask();
   (*serve)->Signal(SIGTERM);
   ASSERT_EQ(*(*serve)->Wait(absl::Minutes(1)), 0) << (*serve)->err();
