@@ -152,9 +152,10 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                                            }));
   }
   const ServingWatch watch(membership.ticker(), *server);
+  AwaitedSignal ending(signals);
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
-  spdlog::info("signal {}: draining", signals.Wait());
+  spdlog::info("signal {}: draining", ending.Wait());
   admin.EndDrains();
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
