@@ -181,6 +181,7 @@ absl::Status Coordinator::ConnectNodes() {
   dispatch.latent_size = model_.spec.expert_shape().latent_size;
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
+  dispatch.exchange.read_ahead = options_.read_ahead;
   dispatcher_ = std::make_unique<ExpertDispatcher>(dispatch, registry);
   if (!options_.cluster) {
     RETURN_IF_ERROR(dispatcher_->ConnectAll());

@@ -55,6 +55,8 @@ struct CoordinatorOptions {
   int max_sequences = 8;
   // Where things made from a model go when its folder cannot be written.
   std::string cache_dir;
+  // Tell nodes what the next layer will probably want.
+  bool read_ahead = true;
   // HOST:PORT of the metrics page. Empty: none.
   std::string metrics_listen;
   // Longest wait for the slowest node of a layer. A cold layer of a large

@@ -77,6 +77,7 @@ class LayerStream {
   void TakeTurns();
   void ReadToNextRequest();
   Received ReadRequest(std::shared_ptr<QueuedRequest>* request);
+  void Expect(const v1::ExpectExperts& request);
   void RunAndReply(const RequestQueue::Requests& requests);
   std::shared_ptr<QueuedRequest> Admit(const v1::LayerRequest& request);
   std::vector<LayerResult> Run(const RequestQueue::Requests& requests);

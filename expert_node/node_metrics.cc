@@ -28,6 +28,12 @@ constexpr MetricInfo kMisses = {"deltafin_node_cache_misses_total", kCounter,
                                 "Slices wanted that had to be read"};
 constexpr MetricInfo kEvictions = {"deltafin_node_cache_evictions_total",
                                    kCounter, "Slices that gave way to others"};
+constexpr MetricInfo kExpectedUsed = {
+    "deltafin_node_expected_slices_used_total", kCounter,
+    "Slices read ahead that were then wanted"};
+constexpr MetricInfo kExpectedWasted = {
+    "deltafin_node_expected_slices_wasted_total", kCounter,
+    "Slices read ahead in vain"};
 constexpr MetricInfo kResident = {"deltafin_node_cache_resident_bytes", kGauge,
                                   "Memory that holds slices now"};
 constexpr MetricInfo kCapacity = {"deltafin_node_cache_capacity_bytes", kGauge,
@@ -69,6 +75,8 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kHits, Number(counters.cache_hits()));
   page.Add(kMisses, Number(counters.cache_misses()));
   page.Add(kEvictions, Number(counters.evictions()));
+  page.Add(kExpectedUsed, Number(counters.expected_used()));
+  page.Add(kExpectedWasted, Number(counters.expected_wasted()));
   page.Add(kResident, Number(counters.resident_bytes()));
   page.Add(kCapacity, Number(identity.ram_bytes()));
   const RequestCounters& requests = node.request_counters();

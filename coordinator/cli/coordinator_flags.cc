@@ -89,6 +89,9 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "~/.cache/deltafin)");
   add("--layer-deadline-ms", layer_deadline_ms_,
       "Longest wait for a node's part of a layer (default: 300000)");
+  add("--read-ahead", read_ahead_,
+      "Tell nodes what the next layer will probably want: on (default), off; "
+      "changes no bit");
   AddCredentialsTo(app);
   app.add_option("--test-placement", test_placement_,
                  "Placement of experts drawn at random: random:SEED")
@@ -150,6 +153,7 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });
   SetIfGiven(layer_deadline_ms_,
              [&](uint32_t v) { config.set_layer_deadline_ms(v); });
+  SetIfGiven(read_ahead_, [&](const auto& v) { config.set_read_ahead(v); });
   SetIfGiven(cluster_token_file_,
              [&](const auto& v) { config.set_cluster_token_file(v); });
   SetIfGiven(tls_ca_, [&](const auto& v) { config.set_tls_ca(v); });

@@ -39,6 +39,8 @@ void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
     work_[node] = NodeWork();
     work_[node].replies_dropped = std::exchange(num_late_[node], 0);
   }
+  // Not out yet: too late.
+  for (v1::NodeRequest& message : expects_) message.mutable_expect()->Clear();
   id_ = id;
   routed_ = routed;
   begun_ = absl::Now();
@@ -70,6 +72,7 @@ void LayerExchange::Grow(int num_nodes) {
   num_sent_.resize(num_nodes);
   watch_.Grow(num_nodes);
   fitness_.resize(num_nodes);
+  gates_.resize(num_nodes);
   work_.resize(num_nodes);
   num_late_.resize(num_nodes);
 }
@@ -128,8 +131,9 @@ void LayerExchange::SendNext(int node) {
          parts[num_sent_[node]].state != PartState::kOpen) {
     ++num_sent_[node];
   }
-  if (num_sent_[node] == parts.size() || !links_.connected(node) ||
-      !links_.clients().can_send(node)) {
+  if (!links_.connected(node) || !links_.clients().can_send(node)) return;
+  if (num_sent_[node] == parts.size()) {
+    SendExpected(node);
     return;
   }
   PlannedPart& part = parts[num_sent_[node]++];
@@ -165,6 +169,7 @@ absl::Status LayerExchange::Handle(const NodeEvent& event) {
       return TakeReply(event.node);
     case NodeEvent::Kind::kClosed:
       costs_.Forget(event.node);
+      gates_[event.node] = ReadAheadGate();
       mend_now_ = true;
       return absl::OkStatus();
   }
@@ -205,9 +210,57 @@ absl::Status LayerExchange::TakeReply(int node) {
   return absl::OkStatus();
 }
 
+bool LayerExchange::TakesHints(int node) const {
+  return options_.read_ahead && gates_[node].open() && links_.is_fit(node);
+}
+
+bool LayerExchange::WantsHints() const {
+  for (int node = 0; node < static_cast<int>(gates_.size()); ++node) {
+    if (TakesHints(node)) return true;
+  }
+  return false;
+}
+
+void LayerExchange::Expect(int layer, std::span<const int32_t> experts) {
+  expected_experts_.assign(experts.begin(), experts.end());
+  std::sort(expected_experts_.begin(), expected_experts_.end());
+  expected_experts_.erase(
+      std::unique(expected_experts_.begin(), expected_experts_.end()),
+      expected_experts_.end());
+  expects_.resize(gates_.size());
+  for (v1::NodeRequest& message : expects_) message.mutable_expect()->Clear();
+  for (const int32_t expert : expected_experts_) {
+    links_.placement().Cut({layer, expert}, 0, &home_runs_);
+    for (const NodeRun& home : home_runs_) {
+      v1::ExpectExperts& expect = *expects_[home.node].mutable_expect();
+      expect.add_expert(expert);
+      expect.add_first_slice(home.slices.first);
+      expect.add_num_slices(home.slices.count);
+    }
+  }
+  for (int node = 0; node < static_cast<int>(expects_.size()); ++node) {
+    v1::ExpectExperts& expect = *expects_[node].mutable_expect();
+    if (!TakesHints(node)) expect.Clear();
+    if (expect.expert_size() == 0) continue;
+    expect.set_layer(layer);
+    SendNext(node);
+  }
+}
+
+// REQUIRES: the node's stream takes a message.
+void LayerExchange::SendExpected(int node) {
+  if (node >= static_cast<int>(expects_.size()) ||
+      expects_[node].expect().expert_size() == 0) {
+    return;
+  }
+  links_.clients().Send(node, expects_[node]);
+  expects_[node].mutable_expect()->Clear();
+}
+
 void LayerExchange::Learn(int node, const v1::LayerReply& reply,
                           absl::Time now) {
   AddReply(reply, &work_[node]);
+  gates_[node].Learn(reply);
   const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
   PartTiming timing;
   timing.elapsed = now - part.sent;

@@ -19,6 +19,7 @@
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
 #include "coordinator/engine/node_work.h"
+#include "coordinator/engine/read_ahead_gate.h"
 #include "coordinator/engine/reduction.h"
 #include "coordinator/engine/stall_watch.h"
 
@@ -30,6 +31,8 @@ struct LayerExchangeOptions {
   absl::Duration stall_after = absl::Seconds(2);
   // How long work waits for a node that can do it to come back.
   absl::Duration owner_patience = absl::Seconds(10);
+  // Nodes are told what the next layer will probably want, where it pays.
+  bool read_ahead = true;
 };
 
 class LayerExchange {
@@ -42,6 +45,13 @@ class LayerExchange {
   // Plans the layer and sends the first message to each node. `routed` is used
   // until Run returns.
   void Begin(const LayerId& id, const RoutedTokens& routed);
+
+  // Some node reads from its drive and reads ahead with success, as far as is
+  // known. Expect tells such nodes what they will probably be asked for at
+  // `layer`, each its home runs; a node whose message is not out yet is left
+  // out. REQUIRES: Run is not under way.
+  bool WantsHints() const;
+  void Expect(int layer, std::span<const int32_t> experts);
 
   // Moves messages until every part is answered, by its node or by others.
   // `stopped` is polled. Errors: CANCELLED when stopped, DEADLINE_EXCEEDED at
@@ -71,6 +81,8 @@ class LayerExchange {
   void SendNext(int node);
   absl::Status Handle(const NodeEvent& event);
   absl::Status TakeReply(int node);
+  bool TakesHints(int node) const;
+  void SendExpected(int node);
   void Learn(int node, const v1::LayerReply& reply, absl::Time now);
 
   // Gives away the work of nodes that are gone or stalled.
@@ -102,6 +114,10 @@ class LayerExchange {
   bool nobody_ = false;           // there was no member to plan for
   std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
+  std::vector<ReadAheadGate> gates_;       // per node
+  std::vector<v1::NodeRequest> expects_;   // scratch of Expect, per node
+  std::vector<NodeRun> home_runs_;         // likewise
+  std::vector<int32_t> expected_experts_;  // likewise
   std::vector<NodeWork> work_;
   std::vector<int64_t> num_late_;  // replies between steps, per node
   std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers

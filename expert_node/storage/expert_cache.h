@@ -84,6 +84,8 @@ class ExpertCache {
   // Pins and returns the entry, filling or ready; nullptr on a miss.
   Entry* Find(const SliceKey& key);
 
+  bool Contains(const SliceKey& key) const { return present_.contains(key); }
+
   // Takes a free slot or that of the coldest slice for `key`; the entry is
   // filling and pinned. nullptr when every slot is pinned. REQUIRES: `key` is
   // absent.

@@ -103,9 +103,10 @@ TEST_F(LayerStreamTest, StopsReplyingWhenTheCoordinatorCannotBeReached) {
 
 TEST_F(LayerStreamTest, AMessageWithoutARequestEndsTheStreamWithAStatus) {
   EXPECT_TRUE(Serve({v1::NodeRequest()}).empty());
-  EXPECT_EQ(served_, absl::InvalidArgumentError(
-                         "request: missing, want layer or cancel; the stream "
-                         "ends"));
+  EXPECT_EQ(served_,
+            absl::InvalidArgumentError(
+                "request: missing, want layer, cancel or expect; the stream "
+                "ends"));
 }
 
 TEST_F(LayerStreamTest, AStreamThatEndsByItselfHasNoError) {
