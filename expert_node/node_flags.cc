@@ -1,6 +1,7 @@
 #include "expert_node/node_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -44,12 +45,15 @@ Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, configuration),
 69 unavailable (port in use, not enough memory), 128 + N ended by signal N
 before it was ready.)";
 
+constexpr int kMaxMeasureSeconds = 3600;
+
 struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
   std::optional<std::string> join, data, advertise, metrics;
   std::optional<uint32_t> threads;
-  std::string test_reply_delay;  // MAX:SEED
+  std::optional<std::string> measure_disk;  // seconds, "true": none given
+  std::string test_reply_delay;             // MAX:SEED
 };
 
 std::string KernelNames() {
@@ -78,6 +82,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--metrics", flags.metrics,
                  "HOST:PORT of a page of metrics in Prometheus text format, "
                  "GET /metrics; loopback only. Default: none");
+  app.add_option("--measure-disk", flags.measure_disk,
+                 "Measure for SECONDS (default 60) how fast the model's drive "
+                 "reads, keep the result in --data, and end")
+      ->expected(0, 1)
+      ->type_name("[SECONDS]");
   app.add_option("--ram", flags.ram,
                  "Memory for experts, as 64G or 512M. Default: all experts, at "
                  "most half of what is free");
@@ -159,6 +168,21 @@ absl::StatusOr<std::function<absl::Duration()>> ParseReplyDelay(
   return RandomReplyDelay(max_us, seed);
 }
 
+absl::StatusOr<absl::Duration> ParseMeasureDisk(const Flags& flags) {
+  if (!flags.measure_disk) return absl::ZeroDuration();
+  if (*flags.measure_disk == "true") return absl::Seconds(60);
+  int seconds = 0;
+  const std::string& text = *flags.measure_disk;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seconds);
+  if (error == std::errc() && stop == end && seconds >= 1 &&
+      seconds <= kMaxMeasureSeconds) {
+    return absl::Seconds(seconds);
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "--measure-disk: '{}', want seconds, 1 to {}", text, kMaxMeasureSeconds));
+}
+
 NodeCommand CommandFrom(const Flags& flags) {
   v1::NodeConfig config;
   if (!flags.config.empty()) {
@@ -166,6 +190,10 @@ NodeCommand CommandFrom(const Flags& flags) {
     if (!status.ok()) return Refuse(kExitBadInput, status);
   }
   Override(flags, config);
+  absl::StatusOr<absl::Duration> measure_disk = ParseMeasureDisk(flags);
+  if (!measure_disk.ok()) return Refuse(kExitUsage, measure_disk.status());
+  const bool serves = *measure_disk == absl::ZeroDuration();
+  if (!serves && config.listen().empty()) config.set_listen("127.0.0.1:0");
   absl::StatusOr<ExpertNodeOptions> options = OptionsFromConfig(config);
   if (!options.ok()) return Refuse(kExitUsage, options.status());
   absl::StatusOr<NodeJoinOptions> join = JoinOptionsFromConfig(config);
@@ -173,6 +201,7 @@ NodeCommand CommandFrom(const Flags& flags) {
   NodeCommand command;
   command.options = *std::move(options);
   command.join = *std::move(join);
+  command.measure_disk = *measure_disk;
   command.metrics = config.metrics();
   command.log_level = config.log_level();
   if (!config.cache_dir().empty()) {

@@ -40,6 +40,9 @@ struct ExpertNodeOptions {
   uint64_t ram_bytes = 0;
   // Threads that compute. 0: one for each CPU this process may use.
   int num_threads = 0;
+  // Bytes a second that the disk sustained when it was measured. 0: never
+  // measured; then nobody can tell that it throttles.
+  double sustained_read = 0;
   // Threads that read from disk and repack. One saturates a disk; more overlap
   // its latency with repacking.
   int num_readers = 4;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "coordinator/cluster/node_registry.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -22,6 +23,18 @@ double ShareOf(const Placement& placement, int slot) {
   return (by_weight ? placement.member(slot).weight : 1) / total;
 }
 
+// The most useful thing to know of a member that is not well.
+std::string RemarkOf(const MemberRecord& record) {
+  if (!record.weight_remark.empty()) return record.weight_remark;
+  if (record.capacity.throttled()) {
+    return fmt::format(
+        "its drive throttles: it reads less than 0.6 of the rate it once "
+        "sustained, now {:.3g} GB/s",
+        record.capacity.read_bytes_per_second() / 1e9);
+  }
+  return record.last_error;
+}
+
 void Describe(const MemberRecord& record, absl::Duration now,
               v1::NodeHealth* health) {
   health->set_name(record.name);
@@ -35,8 +48,7 @@ void Describe(const MemberRecord& record, absl::Duration now,
   health->set_errors(record.errors);
   health->set_last_seen_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(now - record.last_seen)));
-  health->set_remark(record.weight_remark.empty() ? record.last_error
-                                                  : record.weight_remark);
+  health->set_remark(RemarkOf(record));
   health->set_layer_p50_us(record.layer_parts.Percentile(kMedian));
   health->set_layer_p99_us(record.layer_parts.Percentile(kTail));
 }
