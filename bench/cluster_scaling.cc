@@ -2,29 +2,24 @@
 // nodes that are processes, reads held to a disk's rate. Prints what is
 // predicted from a calibration before what is measured.
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bench/child.h"
+#include "bench/scaling_nodes.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "coordinator/cluster/static_cluster.h"
-#include "coordinator/engine/expert_client.h"
 #include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/expert_prediction.h"
-#include "expert_node/expert_node.h"
-#include "expert_node/storage/throttled_store.h"
+#include "kernels/kernel_registry.h"
 
 namespace deltafin::bench {
 namespace {
@@ -53,111 +48,8 @@ struct Options {
   bool json = false;
 };
 
-ModelSpec FullExperts() {
-  ModelSpec spec;
-  spec.num_hidden_layers = 93;
-  spec.first_k_dense_replace = 1;
-  spec.num_experts = 896;
-  spec.num_experts_per_token = 16;
-  spec.routed_expert_hidden_size = 3584;
-  spec.moe_intermediate_size = 3072;
-  return spec;
-}
-constexpr char kDigest[] = "cluster_scaling";
 // Rates of the uneven nodes, in proportion.
 const std::vector<double> kUneven = {1, 2, 4};
-
-RouteModel Routes() {
-  const ModelSpec spec = FullExperts();
-  const ExpertShape shape = spec.expert_shape();
-  return {spec.first_k_dense_replace, spec.num_moe_layers(), spec.num_experts,
-          spec.num_experts_per_token,
-          static_cast<int64_t>(shape.slice_offset(1))};
-}
-
-// Every slice of every expert is the same valid bytes.
-class RepeatedStore : public ExpertStore {
- public:
-  RepeatedStore() : bytes_(shape_.slice_offset(1)) {
-    // Codes of any value, scale bytes near 2^0: tile order keeps kinds of bytes
-    // apart only in places, so bytes are drawn that are good as both.
-    uint32_t state = 1;
-    for (uint8_t& byte : bytes_) {
-      state = state * 1664525 + 1013904223;
-      byte = static_cast<uint8_t>(112 + (state >> 28));
-    }
-  }
-  const ExpertShape& shape() const override { return shape_; }
-  absl::StatusOr<uint64_t> Read(ExpertKey, SliceRun run,
-                                std::span<uint8_t* const> out,
-                                absl::FunctionRef<void(int)> ready) override {
-    for (int i = 0; i < run.count; ++i) {
-      std::memcpy(out[i], bytes_.data(), bytes_.size());
-      ready(run.first + i);
-    }
-    return run.count * bytes_.size();
-  }
-
- private:
-  const ExpertShape shape_ = FullExperts().expert_shape();
-  std::vector<uint8_t> bytes_;
-};
-
-std::unique_ptr<Child> NodeChild(const Options& options, double read_rate) {
-  return std::make_unique<Child>(
-      [&, read_rate](const std::function<void(int)>& tell) {
-        const ModelSpec spec = FullExperts();
-        ExpertNodeOptions node_options;
-        node_options.manifest_digest = kDigest;
-        node_options.listen = "127.0.0.1:0";
-        node_options.num_threads = options.threads;
-        // Room for what is being read ahead, none to keep.
-        node_options.ram_bytes = 4 * spec.expert_shape().payload_bytes();
-        auto node = ExpertNode::CreateOver(
-            node_options, spec,
-            std::make_unique<ThrottledStore>(std::make_unique<RepeatedStore>(),
-                                             read_rate));
-        CHECK_OK(node.status());
-        CHECK_OK((*node)->Start());
-        tell((*node)->bound_port());
-        pause();
-      });
-}
-
-// Members hold their runs of the given number of copies, and nothing else.
-std::vector<Member> Members(const std::vector<std::unique_ptr<Child>>& nodes,
-                            const std::vector<double>& weights,
-                            const PlacementOptions& placement) {
-  const int count = static_cast<int>(weights.size());
-  std::vector<Member> members(count);
-  for (int i = 0; i < count; ++i) {
-    members[i].name = "127.0.0.1:" + std::to_string(nodes[i]->port());
-    members[i].channel = MakeExpertChannel(members[i].name);
-    members[i].state = MemberState::kServing;
-    members[i].weight = weights[i];
-  }
-  const ModelSpec spec = FullExperts();
-  std::vector<SliceSet> held(
-      count, SliceSet(spec.first_k_dense_replace, spec.num_moe_layers(),
-                      spec.num_experts, placement.num_slices));
-  const Placement plan(1, placement, members);
-  std::vector<NodeRun> runs;
-  for (int layer = spec.first_k_dense_replace; layer < spec.num_hidden_layers;
-       ++layer) {
-    for (int expert = 0; expert < spec.num_experts; ++expert) {
-      for (int copy = 0; copy < placement.copies; ++copy) {
-        plan.Cut({layer, expert}, copy, &runs);
-        for (const NodeRun& run : runs) {
-          held[run.node].Add({layer, expert}, run.slices);
-        }
-      }
-    }
-  }
-  for (int i = 0; i < count; ++i) {
-    members[i].holdings = std::make_shared<SliceSet>(std::move(held[i]));
-  }
-  return members;
-}
 
 struct Measured {
   double seconds_per_layer = 0;
@@ -169,9 +61,9 @@ class Run {
  public:
   Run(const std::vector<std::unique_ptr<Child>>& nodes,
       const std::vector<double>& weights, const PlacementOptions& placement)
-      : cluster_(placement, Members(nodes, weights, placement)) {
+      : cluster_(placement, ScalingMembers(nodes, weights, placement)) {
     DispatcherOptions options;
-    options.identity = {kDigest, "cluster_scaling"};
+    options.identity = {kScalingDigest, "cluster_scaling"};
     options.latent_size = FullExperts().routed_expert_hidden_size;
     options.kernel = &BestKernel().elementwise;
     dispatcher_ = std::make_unique<ExpertDispatcher>(options, cluster_);
@@ -424,12 +316,12 @@ void RunAll(const Options& options) {
   const int most =
       *std::max_element(options.nodes.begin(), options.nodes.end());
   while (static_cast<int>(nodes.size()) < most) {
-    nodes.push_back(NodeChild(options, options.read_rate));
+    nodes.push_back(ScalingNode(options.threads, options.read_rate));
   }
   std::vector<std::unique_ptr<Child>> uneven;
   for (const double weight : kUneven) {
-    uneven.push_back(
-        NodeChild(options, options.read_rate * weight / kUneven.back()));
+    uneven.push_back(ScalingNode(options.threads,
+                                 options.read_rate * weight / kUneven.back()));
   }
   const NodeSpeed speed = MeasureAll(options, nodes);
   MeasureUneven(options, speed, uneven);

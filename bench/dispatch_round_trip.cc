@@ -1,6 +1,7 @@
 // Times a layer whose experts cost nothing through dispatcher, stream and node,
 // against a bare TCP ping-pong of the same bytes in the same run.
 
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,8 @@
 #include "bench/ping_pong.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
+#include "common/net/cluster_token.h"
+#include "common/net/credentials.h"
 #include "coordinator/cluster/static_cluster.h"
 #include "coordinator/engine/expert_dispatcher.h"
 
@@ -26,7 +29,7 @@ namespace {
 
 constexpr char kHelp[] =
     "usage: dispatch_round_trip [--tokens 1,512,2048] [--nodes 1,4] "
-    "[--seconds S] [--json]\n"
+    "[--seconds S] [--tls] [--json]\n"
     "Time of one layer at latent width 3584 whose kernel returns at once: "
     "requests cut to\n"
     "128 tokens, sums for every token from every node, one process a node. "
@@ -35,13 +38,15 @@ constexpr char kHelp[] =
     "taking turns\n"
     "with it; the ratio is of the medians. \"in-process\" is a node in this "
     "process.\n"
-    "--seconds: for each row, default 2.\n";
+    "--seconds: for each row, default 2. --tls: nodes and dispatcher prove a "
+    "cluster token.\n";
 
 struct Options {
   std::vector<int> tokens = {1, 512, 2048};
   std::vector<int> nodes = {1, 4};
   double seconds = 2;
   bool json = false;
+  bool tls = false;
 };
 
 [[noreturn]] void Refuse(const char* why) {
@@ -68,6 +73,10 @@ Options ParseOptions(int argc, char** argv) {
       std::fputs(kHelp, stdout);
       std::exit(0);
     }
+    if (flag == "--tls") {
+      options.tls = true;
+      continue;
+    }
     if (flag == "--json") {
       options.json = true;
       continue;
@@ -87,9 +96,22 @@ Options ParseOptions(int argc, char** argv) {
   return options;
 }
 
-std::unique_ptr<Child> NodeChild() {
-  return std::make_unique<Child>([](const std::function<void(int)>& tell) {
-    const auto node = StartEmptyNode("127.0.0.1:0");
+// Of a token that nobody else has. REQUIRES: this process has no threads yet.
+Credentials FreshCredentials() {
+  std::string dir = "/tmp/dispatch_round_trip-XXXXXX";
+  CHECK(mkdtemp(dir.data()) != nullptr);
+  const std::string path = dir + "/token";
+  CHECK_OK(MakeClusterTokenFile(path));
+  auto credentials = Credentials::Load({path, "", "", ""}, absl::Now());
+  CHECK_OK(credentials.status());
+  unlink(path.c_str());
+  rmdir(dir.c_str());
+  return *std::move(credentials);
+}
+
+std::unique_ptr<Child> NodeChild(const Credentials& credentials) {
+  return std::make_unique<Child>([&](const std::function<void(int)>& tell) {
+    const auto node = StartEmptyNode("127.0.0.1:0", credentials);
     tell(node->bound_port());
     pause();
   });
@@ -228,21 +250,24 @@ Member MakeMember(std::string name, std::shared_ptr<grpc::Channel> channel) {
 }
 
 std::vector<Member> Members(const std::vector<std::unique_ptr<Child>>& nodes,
-                            int count) {
+                            int count, const Credentials& credentials) {
   std::vector<Member> members;
   for (int i = 0; i < count; ++i) {
     const std::string address = "127.0.0.1:" + std::to_string(nodes[i]->port());
-    members.push_back(MakeMember(address, MakeExpertChannel(address)));
+    members.push_back(
+        MakeMember(address, MakeExpertChannel(address, credentials)));
   }
   return members;
 }
 
 void Run(const Options& options) {
+  const Credentials credentials =
+      options.tls ? FreshCredentials() : Credentials();
   const int most =
       *std::max_element(options.nodes.begin(), options.nodes.end());
   std::vector<std::unique_ptr<Child>> nodes, pongs;
   for (int i = 0; i < most; ++i) pongs.push_back(PongChild());
-  for (int i = 0; i < most; ++i) nodes.push_back(NodeChild());
+  for (int i = 0; i < most; ++i) nodes.push_back(NodeChild(credentials));
   std::vector<std::unique_ptr<PingClient>> all_peers;
   for (const auto& pong : pongs) {
     all_peers.push_back(std::make_unique<PingClient>(pong->port()));
@@ -263,8 +288,8 @@ void Run(const Options& options) {
     for (int i = 0; i < count; ++i) all_peers[i] = std::move(peers[i]);
   };
   for (const int count : options.nodes) {
-    Dispatch dispatch(Members(nodes, count));
-    measure("tcp", dispatch, count);
+    Dispatch dispatch(Members(nodes, count, credentials));
+    measure(options.tls ? "tls" : "tcp", dispatch, count);
   }
   const auto own = StartEmptyNode("");
   Dispatch dispatch({MakeMember("in-process", own->InProcessChannel())});

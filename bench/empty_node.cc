@@ -46,11 +46,13 @@ ModelSpec EmptyModelSpec() {
   return spec;
 }
 
-std::unique_ptr<ExpertNode> StartEmptyNode(const std::string& listen) {
+std::unique_ptr<ExpertNode> StartEmptyNode(const std::string& listen,
+                                           const Credentials& credentials) {
   const ModelSpec spec = EmptyModelSpec();
   ExpertNodeOptions options;
   options.manifest_digest = kEmptyModelDigest;
   options.listen = listen;
+  options.credentials = credentials;
   options.kernel = &EmptyKernel();
   options.num_threads = 1;
   options.num_readers = 1;

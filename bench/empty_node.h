@@ -17,6 +17,7 @@ ModelSpec EmptyModelSpec();
 inline constexpr char kEmptyModelDigest[] = "empty";
 
 // Started; `listen` as in ExpertNodeOptions. Ends the program on an error.
-std::unique_ptr<ExpertNode> StartEmptyNode(const std::string& listen);
+std::unique_ptr<ExpertNode> StartEmptyNode(const std::string& listen,
+                                           const Credentials& credentials = {});
 
 }  // namespace deltafin::bench

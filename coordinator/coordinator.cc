@@ -165,6 +165,7 @@ MembershipOptions Coordinator::DescribeMembership() const {
   registry.limits = options_.limits;
   options.state_dir = options_.state_dir;
   options.nodes = options_.nodes;
+  options.credentials = options_.credentials;
   if (options_.has_own_node()) {
     options.own_node = {model_.dir, model_.manifest_digest, plan_.tier_bytes,
                         options_.num_threads, kernel_};
@@ -233,6 +234,7 @@ RunStatistics Coordinator::Statistics() const {
   statistics.settings = settings();
   statistics.scheduler = scheduler_->stats();
   statistics.nodes = counting_->Reports();
+  AddDispatched(dispatcher_->stats(), &statistics.nodes);
   return statistics;
 }
 

@@ -18,10 +18,16 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Create(
   std::unique_ptr<Membership> self(new Membership());
   ASSIGN_OR_RETURN(EpochFile epochs,
                    EpochFile::Open(options.state_dir, SystemClock().Now()));
+  const auto connect = [credentials =
+                            options.credentials](const std::string& address) {
+    return MakeExpertChannel(address, credentials);
+  };
+  RegistryOptions registry = options.registry;
+  registry.loopback_only = options.credentials.is_plaintext();
   self->registry_ = std::make_unique<NodeRegistry>(
-      options.registry, std::move(epochs), MakeExpertChannel, SystemClock());
+      std::move(registry), std::move(epochs), connect, SystemClock());
   for (const std::string& address : options.nodes) {
-    self->registry_->AddNamed(address, MakeExpertChannel(address));
+    self->registry_->AddNamed(address, connect(address));
   }
   if (options.own_node) {
     ASSIGN_OR_RETURN(self->own_node_, OwnNode::Start(*options.own_node));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/net/credentials.h"
 #include "coordinator/cluster/node_registry.h"
 #include "coordinator/cluster/registry_ticker.h"
 #include "coordinator/own_node.h"
@@ -20,6 +21,7 @@ struct MembershipOptions {
   RegistryOptions registry;
   std::string state_dir;           // empty: the epoch is not kept
   std::vector<std::string> nodes;  // named by the user
+  Credentials credentials;         // to nodes, named or not
   std::optional<OwnNodeOptions> own_node;
 };
 

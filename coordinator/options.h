@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/net/credentials.h"
 #include "coordinator/cluster/member_life.h"
 #include "proto/config.pb.h"
 #include "spine_node/options.h"
@@ -22,6 +23,9 @@ struct CoordinatorOptions {
   std::string model_dir;
   // Addresses "host:port" of the expert nodes.
   std::vector<std::string> nodes;
+  // What a server of this process asks of its callers, and shows to the nodes.
+  // Plaintext by default.
+  Credentials credentials;
   // Nodes may join; none need be there at the start.
   bool cluster = false;
   // This process holds experts even if others do.

@@ -40,4 +40,23 @@ std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
   return after;
 }
 
+void AddDispatched(const DispatcherStats& dispatched,
+                   std::vector<NodeReport>* reports) {
+  for (const NodeStats& node : dispatched.nodes) {
+    if (node.streams_opened == 0) continue;  // had no part in the work
+    auto report = std::find_if(reports->begin(), reports->end(),
+                               [&node](const NodeReport& other) {
+                                 return other.address == node.name;
+                               });
+    if (report == reports->end()) {
+      report = reports->emplace(report);
+      report->address = node.name;
+      report->identity = node.info;
+      report->reachable = false;
+    }
+    report->work = node.work;
+    report->streams_opened = node.streams_opened;
+  }
+}
+
 }  // namespace deltafin

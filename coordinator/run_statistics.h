@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/scheduler.h"
 #include "proto/expert.pb.h"
 
@@ -16,7 +17,10 @@ namespace deltafin {
 struct NodeReport {
   std::string address;          // "in-process" for the own node
   v1::HandshakeReply identity;  // as it introduced itself
+  bool reachable = true;        // it told its counters; else they are zero
   v1::NodeCounters counters;
+  NodeWork work;               // what its replies said, and how many came
+  int64_t streams_opened = 0;  // one more than the times it was lost
 };
 
 // How flags and machine took effect.
@@ -40,5 +44,9 @@ struct RunStatistics {
 // or was started again since, counts from its start.
 std::vector<NodeReport> CountersSince(const std::vector<NodeReport>& before,
                                       std::vector<NodeReport> after);
+
+// Adds what the dispatcher knows of the nodes, also of those without a report.
+void AddDispatched(const DispatcherStats& dispatched,
+                   std::vector<NodeReport>* reports);
 
 }  // namespace deltafin

@@ -15,6 +15,8 @@ namespace deltafin {
 namespace {
 
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
+// A machine that is busy may answer late whatever the interval.
+constexpr absl::Duration kLeastBeatTimeout = absl::Seconds(1);
 // Heartbeats after which a membership counts as settled.
 constexpr int kSettledBeats = 3;
 constexpr int kReconnectMs = 100;
@@ -60,8 +62,8 @@ void CoordinatorClient::Connect() {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectMs);
-  stub_ = v1::ClusterService::NewStub(grpc::CreateCustomChannel(
-      options_.coordinator, grpc::InsecureChannelCredentials(), arguments));
+  stub_ = v1::ClusterService::NewStub(
+      options_.credentials.Connect(options_.coordinator, arguments));
 }
 
 void CoordinatorClient::Loop() {
@@ -100,7 +102,8 @@ absl::Duration CoordinatorClient::TryJoin() {
   v1::JoinReply reply;
   const absl::Status status =
       Call(options_.call_timeout, [&](grpc::ClientContext* context) {
-        return FromGrpc(stub_->Join(context, request, &reply));
+        return ExplainConnection(
+            FromGrpc(stub_->Join(context, request, &reply)));
       });
   if (IsRefusal(status) || absl::IsAlreadyExists(status)) {
     return Refused(status);
@@ -130,9 +133,11 @@ absl::Duration CoordinatorClient::Beat() {
   v1::HeartbeatReply reply;
   const absl::Duration sent = SystemClock().Elapsed();
   const absl::Status status =
-      Call(std::min(options_.call_timeout, 2 * progress_.heartbeat),
+      Call(std::clamp(2 * progress_.heartbeat, kLeastBeatTimeout,
+                      options_.call_timeout),
            [&](grpc::ClientContext* context) {
-             return FromGrpc(stub_->Heartbeat(context, request, &reply));
+             return ExplainConnection(
+                 FromGrpc(stub_->Heartbeat(context, request, &reply)));
            });
   const absl::Duration elapsed = SystemClock().Elapsed() - sent;
   if (absl::IsNotFound(status)) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/net/credentials.h"
 #include "expert_node/data_folder.h"
 #include "proto/cluster.grpc.pb.h"
 
@@ -24,6 +25,7 @@ namespace deltafin {
 
 struct CoordinatorClientOptions {
   std::string coordinator;  // HOST:PORT
+  Credentials credentials;
   // Who the node is, where it is reached, what it has: identity, address, home,
   // incarnation, holdings.
   v1::JoinRequest join;

@@ -11,6 +11,7 @@
 #include "common/base/memory_budget.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
+#include "common/net/keepalive.h"
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/local_store.h"
 #include "proto/protocol_version.h"
@@ -127,6 +128,8 @@ ReadRateReport ExpertNode::read_rate() const {
 absl::Status ExpertNode::Start() {
   ServerOptions options;
   options.listen = options_.listen;
+  options.credentials = options_.credentials;
+  options.keepalive_timeout = absl::Milliseconds(kKeepaliveTimeoutMs);
   options.max_receive_bytes =
       MaxLayerRequestBytes(spec_, options_.max_request_tokens);
   grpc::Service* const services[] = {service_.get()};

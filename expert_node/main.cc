@@ -73,13 +73,16 @@ absl::Status RefusedJoin(const std::string& coordinator,
       absl::IsInvalidArgument(why) ? kExitBadInput : kExitUnavailable);
 }
 
-// Until a signal or a refusal; a member meanwhile where it is to join.
+// Until a signal or a refusal; a member meanwhile where it is to join. Says
+// that the node listens once a signal would end it well.
 absl::Status ServeUntilAsked(const NodeCommand& command, const ExpertNode& node,
                              DataFolder* folder, TerminationSignal& signals) {
   Ending ending;
   const SignalHandling handling(signals, [&ending](int signal) {
     return ending.Ask(signal, absl::OkStatus());
   });
+  std::printf("listening on %s\n", node.address().c_str());
+  std::fflush(stdout);
   std::unique_ptr<CoordinatorClient> client;  // leaves at its end
   if (!command.join.coordinator.empty()) {
     const std::string& coordinator = command.join.coordinator;
@@ -114,8 +117,6 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
                        AddNodeMetrics(*node, page);
                      }));
   }
-  std::printf("listening on %s\n", node->address().c_str());
-  std::fflush(stdout);
   const absl::Status status =
       ServeUntilAsked(command, *node, folder.get(), signals);
   if (status.ok()) node->Shutdown(kDrain);

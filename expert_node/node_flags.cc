@@ -9,6 +9,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "common/base/mutex.h"
 #include "common/net/config_file.h"
 #include "common/net/exit_code.h"
@@ -34,7 +35,8 @@ or let them join a coordinator that runs:
       --join 127.0.0.1:8500 --data /var/lib/deltafin
 
 When it is ready it prints one line, "listening on HOST:PORT"; port 0 takes a
-free one. It stays on the loopback interface. SIGTERM, SIGHUP or Ctrl-C finishes
+free one. Beyond the loopback interface it needs credentials
+(docs/security.md). SIGTERM, SIGHUP or Ctrl-C finishes
 what runs, then ends; a second one ends at once. Any number
 of nodes, threads and kernels give the same bits.
 
@@ -51,6 +53,7 @@ struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
   std::optional<std::string> join, data, advertise, metrics;
+  std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
   std::optional<uint32_t> threads;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
   std::string test_reply_delay;             // MAX:SEED
@@ -64,12 +67,24 @@ std::string KernelNames() {
   return names;
 }
 
+void AddCredentialFlags(CLI::App& app, Flags& flags) {
+  app.add_option("--cluster-token-file", flags.cluster_token_file,
+                 "File with the cluster's token (deltafin certs token FILE): "
+                 "TLS with all who have it, and nobody else");
+  app.add_option("--tls-ca", flags.tls_ca,
+                 "Instead of a token: ca.crt of deltafin certs init");
+  app.add_option("--tls-cert", flags.tls_cert,
+                 "This machine's certificate, of deltafin certs issue");
+  app.add_option("--tls-key", flags.tls_key, "Its key");
+}
+
 void AddFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", "deltafin-node " DELTAFIN_VERSION);
   app.add_option("--model", flags.model,
                  "Model directory: config.json, index and shards");
-  app.add_option("--listen", flags.listen,
-                 "HOST:PORT to serve on; loopback only");
+  app.add_option(
+      "--listen", flags.listen,
+      "HOST:PORT to serve on; beyond loopback with credentials only");
   app.add_option("--join", flags.join,
                  "HOST:PORT of the coordinator whose cluster to join (deltafin "
                  "serve --cluster)");
@@ -79,6 +94,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--advertise", flags.advertise,
                  "HOST:PORT where the coordinator reaches this node. Default: "
                  "where it listens");
+  AddCredentialFlags(app, flags);
   app.add_option("--metrics", flags.metrics,
                  "HOST:PORT of a page of metrics in Prometheus text format, "
                  "GET /metrics; loopback only. Default: none");
@@ -143,6 +159,12 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.join) config.set_join(*flags.join);
   if (flags.data) config.set_data(*flags.data);
   if (flags.advertise) config.set_advertise(*flags.advertise);
+  if (flags.cluster_token_file) {
+    config.set_cluster_token_file(*flags.cluster_token_file);
+  }
+  if (flags.tls_ca) config.set_tls_ca(*flags.tls_ca);
+  if (flags.tls_cert) config.set_tls_cert(*flags.tls_cert);
+  if (flags.tls_key) config.set_tls_key(*flags.tls_key);
   if (flags.metrics) config.set_metrics(*flags.metrics);
   if (config.log_level().empty()) config.set_log_level("info");
   if (config.cache_dir().empty()) config.set_cache_dir(DefaultCacheDir());
@@ -201,6 +223,11 @@ NodeCommand CommandFrom(const Flags& flags) {
   NodeCommand command;
   command.options = *std::move(options);
   command.join = *std::move(join);
+  absl::StatusOr<Credentials> credentials =
+      Credentials::Load(CredentialFilesOf(config), absl::Now());
+  if (!credentials.ok()) return Refuse(kExitBadInput, credentials.status());
+  command.options.credentials = *credentials;
+  command.join.credentials = *std::move(credentials);
   command.measure_disk = *measure_disk;
   command.metrics = config.metrics();
   command.log_level = config.log_level();

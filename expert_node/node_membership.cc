@@ -39,6 +39,7 @@ std::unique_ptr<CoordinatorClient> JoinCluster(
     std::function<void(const absl::Status&)> on_refused) {
   CoordinatorClientOptions client;
   client.coordinator = options.coordinator;
+  client.credentials = options.credentials;
   *client.join.mutable_identity() = node.identity();
   client.join.set_address(options.advertise.empty() ? node.address()
                                                     : options.advertise);

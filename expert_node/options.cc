@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "common/base/memory_budget.h"
+#include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "spdlog/fmt/fmt.h"
 #include "spdlog/fmt/ranges.h"
@@ -33,14 +34,15 @@ class FieldErrors {
 };
 
 void CheckListen(std::string_view field, const std::string& listen,
-                 FieldErrors& errors) {
+                 bool is_plaintext, FieldErrors& errors) {
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
   if (!address.ok()) return errors.Add(field, address.status());
-  const absl::Status loopback = RequireLoopback(*address);
-  if (!loopback.ok()) errors.Add(field, loopback);
+  const absl::Status safe =
+      RequireProtected("listen on", *address, is_plaintext);
+  if (!safe.ok()) errors.Add(field, safe);
 }
 
-// HOST:PORT that others connect to; may be empty.
+// HOST:PORT that this node or others connect to; may be empty.
 void CheckPeer(std::string_view field, const std::string& text,
                FieldErrors& errors) {
   if (text.empty()) return;
@@ -51,12 +53,22 @@ void CheckPeer(std::string_view field, const std::string& text,
   }
 }
 
+void CheckJoin(const v1::NodeConfig& config, FieldErrors& errors) {
+  CheckPeer("join", config.join(), errors);
+  const absl::StatusOr<ListenAddress> address =
+      ListenAddress::Parse(config.join());
+  if (!address.ok()) return;
+  const absl::Status safe = RequireProtected("connect to", *address,
+                                             !CredentialFilesOf(config).any());
+  if (!safe.ok()) errors.Add("join", safe);
+}
+
 }  // namespace
 
 absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
     const v1::NodeConfig& config) {
   FieldErrors errors;
-  CheckPeer("join", config.join(), errors);
+  CheckJoin(config, errors);
   CheckPeer("advertise", config.advertise(), errors);
   if (!config.join().empty() && config.data().empty()) {
     errors.Add("data", "missing, want a folder that keeps the node's id");
@@ -65,7 +77,7 @@ absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
     errors.Add("advertise", "tells a coordinator, and join names none");
   }
   if (absl::Status status = errors.status(); !status.ok()) return status;
-  return NodeJoinOptions{config.join(), config.data(), config.advertise()};
+  return NodeJoinOptions{config.join(), config.data(), config.advertise(), {}};
 }
 
 absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
@@ -80,10 +92,15 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
   if (config.listen().empty()) {
     errors.Add("listen", "missing, want HOST:PORT");
   } else {
-    CheckListen("listen", config.listen(), errors);
+    CheckListen("listen", config.listen(), !CredentialFilesOf(config).any(),
+                errors);
   }
   if (!config.metrics().empty()) {
-    CheckListen("metrics", config.metrics(), errors);
+    CheckListen("metrics", config.metrics(), /*is_plaintext=*/true, errors);
+  }
+  if (const absl::Status files = CredentialFilesOf(config).Check();
+      !files.ok()) {
+    errors.Add("credentials", files);
   }
   if (!config.ram().empty()) {
     const absl::StatusOr<uint64_t> bytes = ParseByteSize(config.ram());

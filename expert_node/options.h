@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/net/credentials.h"
 #include "expert_node/request_queue.h"
 #include "kernels/kernel_registry.h"
 #include "proto/config.pb.h"
@@ -30,9 +31,11 @@ struct ExpertNodeOptions {
   // Who the node is to coordinators. Empty: host name and process id.
   std::string node_id;
 
-  // HOST:PORT on the loopback interface, port 0 for any free one. Empty:
-  // reached through the in-process channel alone.
+  // HOST:PORT, port 0 for any free one; without credentials on the loopback
+  // interface. Empty: reached through the in-process channel alone.
   std::string listen;
+  // What callers must match. Plaintext by default.
+  Credentials credentials;
 
   // Memory for experts; at least one whole expert. 0: what the experts of the
   // model need, at most half of what is available. More memory means fewer
@@ -65,11 +68,12 @@ struct NodeJoinOptions {
   std::string data_dir;
   // HOST:PORT where the coordinator reaches this node. Empty: where it listens.
   std::string advertise;
+  Credentials credentials;  // to the coordinator
 };
 
 // The options that a configuration (file and flags merged) describes. Checks
 // all fields at once. Errors: INVALID_ARGUMENT, a line for each bad field with
-// its value and what is accepted.
+// its value and what is accepted. Credentials are not read from their files.
 absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     const v1::NodeConfig& config);
 // The same for its part in a cluster.

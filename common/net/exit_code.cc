@@ -61,6 +61,7 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kDataLoss:
       return kExitBadInput;
     case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kResourceExhausted:
     case absl::StatusCode::kFailedPrecondition:

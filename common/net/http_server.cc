@@ -12,6 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/thread_affinity.h"
+#include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "spdlog/fmt/fmt.h"
 
@@ -120,7 +121,9 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const HttpServerOptions& options, std::vector<HttpRoute> routes) {
   absl::StatusOr<ListenAddress> address = ListenAddress::Parse(options.listen);
   if (!address.ok()) return address.status();
-  if (absl::Status status = RequireLoopback(*address); !status.ok()) {
+  if (absl::Status status =
+          RequireProtected("listen on", *address, /*is_plaintext=*/true);
+      !status.ok()) {
     return status;
   }
   std::unique_ptr<HttpServer> self(new HttpServer());

@@ -1,7 +1,6 @@
 // common/net/listen_address.h
 //
-// HOST:PORT of a server, and the rule that servers stay on the loopback
-// interface.
+// HOST:PORT of a server, and what kind of address it is.
 #pragma once
 
 #include <string>
@@ -22,10 +21,10 @@ struct ListenAddress {
   std::string ToString() const;
 };
 
-// OK when every address the host resolves to is a loopback one (127.0.0.0/8,
-// ::1). Asks the resolver for names. Errors: INVALID_ARGUMENT when one is not,
-// or the name is unknown; the message says why and what to use.
-absl::Status RequireLoopback(const ListenAddress& address);
+// Whether every address the host resolves to is a loopback one (127.0.0.0/8,
+// ::1). Asks the resolver for names. Errors: INVALID_ARGUMENT when the name is
+// unknown.
+absl::StatusOr<bool> IsLoopback(const ListenAddress& address);
 
 // OK when a server could be bound now, found out by binding a socket and
 // letting go of it: for a clear refusal before a long start, not a promise.

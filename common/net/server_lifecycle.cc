@@ -12,6 +12,9 @@
 #include <mutex>
 
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/net/connection_acceptor.h"
+#include "common/net/keepalive.h"
 #include "common/net/listen_address.h"
 
 namespace deltafin {
@@ -21,6 +24,13 @@ namespace {
 // four MiB, and waiting for window updates would cost round trips.
 constexpr int kStreamWindowBytes = 8 << 20;
 constexpr int kMaxFrameBytes = 1 << 20;
+
+// One connection's calls at once: a coordinator has a stream, a handshake and
+// what its commands ask; a client of the API its requests.
+constexpr int kMaxStreamsPerConnection = 256;
+constexpr int kMaxMetadataBytes = 8 << 10;
+// For TLS and the first frame, from a connection's first byte.
+constexpr int kHandshakeTimeoutMs = 5'000;
 
 // gRPC's own log repeats, at length, what our statuses say.
 void LogForGrpc(gpr_log_func_args* args) {
@@ -45,47 +55,79 @@ void SetUpGrpcOnce() {
   });
 }
 
+// Notices clients that are gone, and lets them notice that this side is.
+void AddKeepalive(absl::Duration timeout, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(timeout)));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(
+      GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+      kLeastPingIntervalMs);
+}
+
+void AddLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
+                             kStreamWindowBytes);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kMaxFrameBytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             kHandshakeTimeoutMs);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
+      options.max_receive_bytes, std::numeric_limits<int>::max())));
+  builder.SetMaxSendMessageSize(-1);
+  AddKeepalive(options.keepalive_timeout, builder);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
     const ServerOptions& options, std::span<grpc::Service* const> services) {
   SetUpGrpcOnce();
   std::unique_ptr<ServerLifecycle> self(new ServerLifecycle());
+  if (!options.listen.empty()) RETURN_IF_ERROR(self->Listen(options));
   grpc::ServerBuilder builder;
-  ListenAddress address;
-  if (!options.listen.empty()) {
-    absl::StatusOr<ListenAddress> parsed = ListenAddress::Parse(options.listen);
-    if (!parsed.ok()) return parsed.status();
-    address = *std::move(parsed);
-    if (absl::Status status = RequireLoopback(address); !status.ok()) {
-      return status;
-    }
-    builder.AddListeningPort(address.ToString(),
-                             grpc::InsecureServerCredentials(),
-                             &self->bound_port_);
-  }
-  // Without this two servers would share a port and each get half the calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES,
-                             kStreamWindowBytes);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kMaxFrameBytes);
-  builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
-      options.max_receive_bytes, std::numeric_limits<int>::max())));
-  builder.SetMaxSendMessageSize(-1);
+  AddLimits(options, builder);
   for (grpc::Service* service : services) builder.RegisterService(service);
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> into_grpc;
+  if (self->acceptor_ != nullptr) {
+    into_grpc = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        options.credentials.ForServer());
+  }
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) {
-    return absl::UnavailableError(fmt::format(
-        "cannot listen on {}: another program has the port, or the address is "
-        "not of this machine; choose another one",
-        options.listen));
+    return absl::InternalError("gRPC does not start a server");
   }
-  if (!options.listen.empty()) {
-    address.port = self->bound_port_;
-    self->address_ = address.ToString();
-  }
+  if (self->acceptor_ == nullptr) return self;
+  self->acceptor_->Start([into_grpc](int listener_fd, int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
+    one.listener_fd = listener_fd;
+    one.fd = fd;
+    into_grpc->HandleNewConnection(&one);
+  });
   return self;
 }
+
+absl::Status ServerLifecycle::Listen(const ServerOptions& options) {
+  ASSIGN_OR_RETURN(ListenAddress address, ListenAddress::Parse(options.listen));
+  RETURN_IF_ERROR(RequireProtected("listen on", address,
+                                   options.credentials.is_plaintext()));
+  ASSIGN_OR_RETURN(acceptor_, ConnectionAcceptor::Listen(address));
+  address.port = acceptor_->port();
+  address_ = address.ToString();
+  return absl::OkStatus();
+}
+
+int ServerLifecycle::bound_port() const {
+  return acceptor_ == nullptr ? 0 : acceptor_->port();
+}
+
+ServerLifecycle::ServerLifecycle() = default;
 
 ServerLifecycle::~ServerLifecycle() { Shutdown(absl::ZeroDuration()); }
 
@@ -112,6 +154,7 @@ void ServerLifecycle::SetNotServing() {
 void ServerLifecycle::Shutdown(absl::Duration drain) {
   if (server_ == nullptr || shut_down_) return;
   shut_down_ = true;
+  if (acceptor_ != nullptr) acceptor_->Stop();
   server_->Shutdown(absl::ToChronoTime(absl::Now() + drain));
   server_->Wait();
 }

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/net/credentials.h"
 
 namespace grpc {
 class Channel;
@@ -20,10 +21,18 @@ class Service;
 
 namespace deltafin {
 
+class ConnectionAcceptor;
+
 struct ServerOptions {
-  // HOST:PORT on the loopback interface, port 0 for a free one. Empty: reached
-  // through InProcessChannel alone.
+  // HOST:PORT, port 0 for a free one; without credentials on the loopback
+  // interface. Empty: reached through InProcessChannel alone.
   std::string listen;
+  // What every peer must match to call any service, health and reflection
+  // included; the in-process channel excepted.
+  Credentials credentials = {};
+  // How long a client that answers nothing, though asked every two seconds,
+  // keeps its connection. Nodes use less, to notice a coordinator that is gone.
+  absl::Duration keepalive_timeout = absl::Seconds(20);
   // Longest message a client may send; longer ones end its call with
   // RESOURCE_EXHAUSTED.
   int64_t max_receive_bytes = int64_t{64} << 20;
@@ -32,15 +41,16 @@ struct ServerOptions {
 class ServerLifecycle {
  public:
   // Starts serving. The services must outlive the server. Errors:
-  // INVALID_ARGUMENT for a bad or non-loopback address; UNAVAILABLE when it
-  // cannot be bound, for example because another program has the port.
+  // INVALID_ARGUMENT for a bad address, or one beyond loopback without
+  // credentials; UNAVAILABLE when it cannot be bound, for example because
+  // another program has the port.
   static absl::StatusOr<std::unique_ptr<ServerLifecycle>> Start(
       const ServerOptions& options, std::span<grpc::Service* const> services);
   ~ServerLifecycle();  // Shutdown without drain
 
   // HOST:PORT with the port that was bound; empty without `listen`.
   const std::string& address() const { return address_; }
-  int bound_port() const { return bound_port_; }
+  int bound_port() const;
 
   // A channel to this server without a socket. Thread-safe. REQUIRES: not shut
   // down.
@@ -57,11 +67,12 @@ class ServerLifecycle {
   void Shutdown(absl::Duration drain);
 
  private:
-  ServerLifecycle() = default;
+  ServerLifecycle();
+  absl::Status Listen(const ServerOptions& options);
 
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionAcceptor> acceptor_;  // null without `listen`
   std::string address_;
-  int bound_port_ = 0;
   bool shut_down_ = false;
 };
 

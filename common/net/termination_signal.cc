@@ -61,22 +61,6 @@ TerminationSignal::~TerminationSignal() {
   CHECK(write(stop_.get(), &one, sizeof(one)) == sizeof(one));
 }
 
-int TerminationSignal::Wait() {
-  Mutex mutex;
-  CondVar came;
-  int first = 0;
-  const SignalHandling handling(*this, [&](int signal) {
-    MutexLock lock(mutex);
-    if (first != 0) return false;
-    first = signal;
-    came.NotifyAll();
-    return true;
-  });
-  MutexLock lock(mutex);
-  while (first == 0) came.Wait(mutex);
-  return first;
-}
-
 int TerminationSignal::last() const {
   MutexLock lock(mutex_);
   return last_;
@@ -114,5 +98,20 @@ SignalHandling::SignalHandling(TerminationSignal& signals,
 }
 
 SignalHandling::~SignalHandling() { signals_.SetHandler(nullptr); }
+
+AwaitedSignal::AwaitedSignal(TerminationSignal& signals)
+    : handling_(signals, [this](int signal) {
+        MutexLock lock(mutex_);
+        if (first_ != 0) return false;
+        first_ = signal;
+        came_.NotifyAll();
+        return true;
+      }) {}
+
+int AwaitedSignal::Wait() {
+  MutexLock lock(mutex_);
+  while (first_ == 0) came_.Wait(mutex_);
+  return first_;
+}
 
 }  // namespace deltafin

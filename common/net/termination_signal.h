@@ -31,10 +31,6 @@ class TerminationSignal {
   TerminationSignal(const TerminationSignal&) = delete;
   TerminationSignal& operator=(const TerminationSignal&) = delete;
 
-  // Waits for the next signal and returns its number. Those after it end the
-  // program at once.
-  int Wait();
-
   // The last signal that came; 0: none.
   int last() const;
 
@@ -65,6 +61,23 @@ class SignalHandling {
 
  private:
   TerminationSignal& signals_;
+};
+
+// Takes the first signal that comes while this lives as the wish to end well;
+// those after it end the program at once. Make it before the program says that
+// it is ready: who reads that may signal at once.
+class AwaitedSignal {
+ public:
+  explicit AwaitedSignal(TerminationSignal& signals);
+
+  // Waits for the signal and returns its number.
+  int Wait();
+
+ private:
+  Mutex mutex_;
+  CondVar came_;
+  int first_ ABSL_GUARDED_BY(mutex_) = 0;
+  SignalHandling handling_;  // last: its end waits for the handler
 };
 
 }  // namespace deltafin

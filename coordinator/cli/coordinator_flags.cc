@@ -6,9 +6,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/config_file.h"
+#include "common/net/credentials.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/default_model.h"
 
@@ -17,6 +19,7 @@ namespace {
 
 constexpr char kModelGroup[] = "Model and machine";
 constexpr char kClusterGroup[] = "Cluster";
+constexpr char kSecurityGroup[] = "Security";
 constexpr char kHidden[] = "";  // a group that --help leaves out
 constexpr std::string_view kRandomPlacement = "random:";
 
@@ -36,6 +39,18 @@ std::vector<std::string> SplitNodes(const std::string& text) {
   std::vector<std::string> nodes = absl::StrSplit(text, ',');
   for (std::string& node : nodes) absl::StripAsciiWhitespace(&node);
   return nodes;
+}
+
+absl::Status CheckNodes(const std::vector<std::string>& nodes,
+                        bool is_plaintext) {
+  for (const std::string& node : nodes) {
+    ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(node));
+    const absl::Status safe =
+        RequireProtected("connect to", address, is_plaintext);
+    if (!safe.ok())
+      return UsageError("--nodes: " + std::string(safe.message()));
+  }
+  return absl::OkStatus();
 }
 
 template <typename T, typename Set>
@@ -74,12 +89,26 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "~/.cache/deltafin)");
   add("--layer-deadline-ms", layer_deadline_ms_,
       "Longest wait for a node's part of a layer (default: 300000)");
+  AddCredentialsTo(app);
   app.add_option("--test-placement", test_placement_,
                  "Placement of experts drawn at random: random:SEED")
       ->group(kHidden);
   log_level_given_ = [parent = app.get_parent()] {
     return parent != nullptr && parent->count("--log-level") > 0;
   };
+}
+
+void CoordinatorFlags::AddCredentialsTo(CLI::App& app) {
+  const auto add = [&app](const char* name, auto& value, const char* help) {
+    app.add_option(name, value, help)->group(kSecurityGroup);
+  };
+  add("--cluster-token-file", cluster_token_file_,
+      "File with the cluster's token (deltafin certs token FILE): TLS with all "
+      "who have it, and nobody else");
+  add("--tls-ca", tls_ca_, "Instead of a token: ca.crt of deltafin certs init");
+  add("--tls-cert", tls_cert_,
+      "This machine's certificate, of deltafin certs issue");
+  add("--tls-key", tls_key_, "Its key");
 }
 
 void CoordinatorFlags::AddClusterTo(CLI::App& app) {
@@ -121,6 +150,11 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });
   SetIfGiven(layer_deadline_ms_,
              [&](uint32_t v) { config.set_layer_deadline_ms(v); });
+  SetIfGiven(cluster_token_file_,
+             [&](const auto& v) { config.set_cluster_token_file(v); });
+  SetIfGiven(tls_ca_, [&](const auto& v) { config.set_tls_ca(v); });
+  SetIfGiven(tls_cert_, [&](const auto& v) { config.set_tls_cert(v); });
+  SetIfGiven(tls_key_, [&](const auto& v) { config.set_tls_key(v); });
   SetIfGiven(cluster_, [&](bool v) { config.set_cluster(v); });
   SetIfGiven(own_experts_, [&](bool v) { config.set_own_experts(v); });
   SetIfGiven(state_, [&](const auto& v) { config.set_state(v); });
@@ -152,6 +186,12 @@ absl::StatusOr<v1::CoordinatorConfig> CoordinatorFlags::Config() const {
 absl::StatusOr<CoordinatorOptions> CoordinatorFlags::Options() const {
   ASSIGN_OR_RETURN(const v1::CoordinatorConfig config, Config());
   ASSIGN_OR_RETURN(CoordinatorOptions options, ParseCoordinatorOptions(config));
+  const CredentialFiles files = CredentialFilesOf(config);
+  if (const absl::Status status = files.Check(); !status.ok()) {
+    return UsageError(std::string(status.message()));
+  }
+  RETURN_IF_ERROR(CheckNodes(options.nodes, !files.any()));
+  ASSIGN_OR_RETURN(options.credentials, Credentials::Load(files, absl::Now()));
   if (!test_placement_.empty()) {
     ASSIGN_OR_RETURN(options.placement_seed,
                      ParsePlacementSeed(test_placement_));

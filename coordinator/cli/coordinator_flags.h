@@ -27,9 +27,10 @@ class CoordinatorFlags {
   // such cluster, whatever the file says.
   void AddClusterTo(CLI::App& app);
 
-  // The merged and checked options. A model that is named nowhere becomes
-  // k3-nano. Errors: a usage error when the flags are wrong by themselves,
-  // INVALID_ARGUMENT with path and line for the file.
+  // The merged and checked options, with the credentials read from their files.
+  // A model that is named nowhere becomes k3-nano. Errors: a usage error when
+  // the flags are wrong by themselves, INVALID_ARGUMENT with path and line for
+  // the file.
   absl::StatusOr<CoordinatorOptions> Options() const;
 
   // File and flags merged, unchecked: for the fields that CoordinatorOptions
@@ -37,6 +38,7 @@ class CoordinatorFlags {
   absl::StatusOr<v1::CoordinatorConfig> Config() const;
 
  private:
+  void AddCredentialsTo(CLI::App& app);
   void ApplyTo(v1::CoordinatorConfig& config) const;
 
   std::string config_file_;
@@ -45,6 +47,7 @@ class CoordinatorFlags {
   std::optional<uint32_t> threads_, prefill_chunk_, context_,
       layer_deadline_ms_, heartbeat_ms_, gone_after_ms_;
   std::optional<std::string> state_, metrics_;
+  std::optional<std::string> cluster_token_file_, tls_ca_, tls_cert_, tls_key_;
   std::optional<bool> cluster_, own_experts_;
   bool with_cluster_ = false;
   std::string test_placement_;

@@ -13,10 +13,15 @@
 #include "common/base/log.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/bench_command.h"
+#include "coordinator/cli/certs_command.h"
 #include "coordinator/cli/chat_command.h"
 #include "coordinator/cli/command.h"
+#include "coordinator/cli/drain_command.h"
 #include "coordinator/cli/eval_command.h"
+#include "coordinator/cli/explain_command.h"
+#include "coordinator/cli/health_command.h"
 #include "coordinator/cli/info_command.h"
+#include "coordinator/cli/placement_command.h"
 #include "coordinator/cli/plan_command.h"
 #include "coordinator/cli/run_command.h"
 #include "coordinator/cli/serve_command.h"
@@ -38,7 +43,7 @@ Examples:
 
 Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, prompt, file),
 69 unavailable (node, port, memory, disk), 128 + N ended by signal N (Ctrl-C:
-130, SIGTERM: 143, SIGHUP: 129).
+130, SIGTERM: 143, SIGHUP: 129). `health` ends with 1 degraded, 2 down.
 `deltafin COMMAND --help` tells more.)";
 
 // Flags whose empty value says something; the others are meant to be left out.
@@ -79,16 +84,25 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
   std::vector<Subcommand> all;
   all.push_back(Add<RunCommand>(app, "run", "Continue a prompt, or answer it"));
   all.push_back(Add<ChatCommand>(app, "chat", "Talk with the model"));
-  all.push_back(
-      Add<ServeCommand>(app, "serve", "Serve programs over gRPC on loopback"));
+  all.push_back(Add<ServeCommand>(app, "serve", "Serve programs over gRPC"));
   all.push_back(Add<InfoCommand>(
       app, "info", "What a model needs against what this machine has"));
   all.push_back(
       Add<EvalCommand>(app, "eval", "Measure how well a text is predicted"));
+  all.push_back(Add<CertsCommand>(
+      app, "certs", "Make what a cluster's machines prove themselves with"));
   all.push_back(
       Add<BenchCommand>(app, "bench", "Compare two sets of flags in speed"));
   all.push_back(Add<PlanCommand>(
       app, "plan", "Predict tokens a second of a cluster from its machines"));
+  all.push_back(Add<HealthCommand>(
+      app, "health", "Who is in the cluster, and whether it can work"));
+  all.push_back(Add<DrainCommand>(
+      app, "drain", "Take a node out of service, to switch it off"));
+  all.push_back(Add<PlacementCommand>(
+      app, "placement", "Which node is meant to have which experts"));
+  all.push_back(
+      Add<ExplainCommand>(app, "explain", "Where the time of a request went"));
   return all;
 }
 

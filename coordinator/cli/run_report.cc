@@ -31,7 +31,12 @@ Json NodeJson(const NodeReport& node) {
           {"bytes_read", counters.bytes_read()},
           {"resident_bytes", counters.resident_bytes()},
           {"refused_requests", counters.refused_requests()},
-          {"cancelled_requests", counters.cancelled_requests()}};
+          {"cancelled_requests", counters.cancelled_requests()},
+          {"reachable", node.reachable},
+          {"streams_opened", node.streams_opened},
+          {"parts_lost", node.work.parts_lost},
+          {"replies", node.work.replies},
+          {"replies_dropped", node.work.replies_dropped}};
 }
 
 Json SettingsJson(const RunSettings& settings) {

@@ -9,6 +9,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/net/credentials.h"
 #include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
 #include "common/net/server_lifecycle.h"
@@ -61,10 +62,12 @@ InferenceServiceOptions DescribeService(const Coordinator& coordinator) {
 }
 
 // A bad address or a port in use is refused before the long load.
-absl::Status CheckListen(const std::string& flag, const std::string& listen) {
+absl::Status CheckListen(const std::string& flag, const std::string& listen,
+                         bool is_plaintext) {
   const absl::StatusOr<ListenAddress> address = ListenAddress::Parse(listen);
   const absl::Status usable =
-      address.ok() ? RequireLoopback(*address) : address.status();
+      address.ok() ? RequireProtected("listen on", *address, is_plaintext)
+                   : address.status();
   if (!usable.ok()) {
     return UsageError(flag + ": " + std::string(usable.message()));
   }
@@ -96,8 +99,8 @@ ServeCommand::ServeCommand(CLI::App& app) {
   coordinator_flags_.AddTo(app);
   coordinator_flags_.AddClusterTo(app);
   app.add_option("--listen", listen_,
-                 "HOST:PORT on the loopback interface; port 0 takes a free one "
-                 "(default: 127.0.0.1:8500)");
+                 "HOST:PORT, beyond loopback with credentials only; port 0 "
+                 "takes a free one (default: 127.0.0.1:8500)");
   app.add_option("--max-sequences", max_sequences_,
                  "Requests that run at once (default: 8)")
       ->check(CLI::Range(1, 4096));
@@ -110,19 +113,22 @@ absl::Status ServeCommand::Run(TerminationSignal& signals) {
                    coordinator_flags_.Config());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   if (max_sequences_.has_value()) options.max_sequences = *max_sequences_;
-  std::string listen =
-      config.listen().empty() ? kDefaultListen : config.listen();
-  if (listen_.has_value()) listen = *listen_;
-  RETURN_IF_ERROR(CheckListen("--listen", listen));
+  ServerOptions server;
+  server.credentials = options.credentials;
+  server.listen = config.listen().empty() ? kDefaultListen : config.listen();
+  if (listen_.has_value()) server.listen = *listen_;
+  RETURN_IF_ERROR(CheckListen("--listen", server.listen,
+                              server.credentials.is_plaintext()));
   if (!options.metrics_listen.empty()) {
-    RETURN_IF_ERROR(CheckListen("--metrics", options.metrics_listen));
+    RETURN_IF_ERROR(CheckListen("--metrics", options.metrics_listen,
+                                /*is_plaintext=*/true));
   }
   Coordinator coordinator(std::move(options));
-  return Serve(coordinator, listen, signals);
+  return Serve(coordinator, server, signals);
 }
 
 absl::Status ServeCommand::Serve(Coordinator& coordinator,
-                                 const std::string& listen,
+                                 const ServerOptions& server_options,
                                  TerminationSignal& signals) const {
   RETURN_IF_ERROR(coordinator.Init());
   RETURN_IF_ERROR(coordinator.Start());
@@ -130,11 +136,11 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                            coordinator.tokenizer(), coordinator.scheduler());
   Membership& membership = coordinator.membership();
   ClusterService cluster(membership.registry());
-  AdminService admin(membership.registry());
+  AdminService admin(membership.registry(), [&coordinator](uint64_t request) {
+    return coordinator.scheduler().Explain(request);
+  });
   std::vector<grpc::Service*> services{&service, &admin};
   if (coordinator.accepts_nodes()) services.push_back(&cluster);
-  ServerOptions server_options;
-  server_options.listen = listen;
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
   std::unique_ptr<HttpServer> metrics;
@@ -146,9 +152,11 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                                            }));
   }
   const ServingWatch watch(membership.ticker(), *server);
+  AwaitedSignal ending(signals);
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
-  spdlog::info("signal {}: draining", signals.Wait());
+  spdlog::info("signal {}: draining", ending.Wait());
+  admin.EndDrains();
   server->Shutdown(kDrain);
   if (!stats_) return absl::OkStatus();
   const RunStatistics statistics = coordinator.Statistics();

@@ -1,7 +1,7 @@
 // coordinator/cli/serve_command.h
 //
-// `deltafin serve`: the gRPC InferenceService on the loopback interface, until
-// SIGTERM, SIGHUP or Ctrl-C.
+// `deltafin serve`: the gRPC services of a coordinator, until SIGTERM, SIGHUP
+// or Ctrl-C.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 namespace deltafin {
 
 class Coordinator;
+struct ServerOptions;
 
 class ServeCommand final : public Command {
  public:
@@ -21,7 +22,7 @@ class ServeCommand final : public Command {
   absl::Status Run(TerminationSignal& signals) override;
 
  private:
-  absl::Status Serve(Coordinator& coordinator, const std::string& listen,
+  absl::Status Serve(Coordinator& coordinator, const ServerOptions& server,
                      TerminationSignal& signals) const;
 
   CoordinatorFlags coordinator_flags_;

@@ -57,6 +57,12 @@ void AddSettings(const RunSettings& settings, Table& table) {
 }
 
 void AddNode(const NodeReport& node, Table& table) {
+  if (!node.reachable || node.work.parts_lost > 0) {
+    table.Line(fmt::format("{:<22}lost {} parts to others{}", node.address,
+                           node.work.parts_lost,
+                           node.reachable ? "" : " and does not answer"));
+  }
+  if (!node.reachable) return;
   const v1::NodeCounters& counters = node.counters;
   table.Line(fmt::format("{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}",
                          node.address, node.identity.kernel(),

@@ -5,6 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/status_macros.h"
+#include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "coordinator/cluster/epoch_file.h"
 #include "spdlog/fmt/fmt.h"
@@ -91,6 +92,11 @@ absl::Status CheckJoinFields(const v1::JoinRequest& request) {
   RETURN_IF_ERROR(CheckWord("home", request.home(), kDigestSize, kDigestSize));
   RETURN_IF_ERROR(CheckEpoch(request.highest_epoch()));
   return CheckCapacity(request.capacity());
+}
+
+absl::Status CheckReach(const std::string& address, bool loopback_only) {
+  ASSIGN_OR_RETURN(const ListenAddress parsed, ListenAddress::Parse(address));
+  return RequireProtected("connect to", parsed, loopback_only);
 }
 
 absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request) {

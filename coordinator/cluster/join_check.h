@@ -1,6 +1,7 @@
 // coordinator/cluster/join_check.h
 //
-// Are the fields of what nodes send within their bounds? Pure.
+// Are the fields of what nodes send within their bounds? Pure, but for
+// CheckReach, which asks the resolver for names.
 #pragma once
 
 #include "absl/status/status.h"
@@ -14,5 +15,9 @@ namespace deltafin {
 absl::Status CheckJoinFields(const v1::JoinRequest& request);
 absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request);
 absl::Status CheckLeaveFields(const v1::LeaveRequest& request);
+
+// OK when the address may be called: where only this machine may be, its host
+// is a loopback address. REQUIRES: an address that CheckJoinFields accepts.
+absl::Status CheckReach(const std::string& address, bool loopback_only);
 
 }  // namespace deltafin

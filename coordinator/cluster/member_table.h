@@ -39,6 +39,8 @@ struct MemberRecord {
   uint64_t errors = 0;
   std::string last_error;
   absl::Duration last_seen;
+  absl::Duration last_answer;  // to a part of a layer
+  absl::Duration draining_since;
 
   bool is_free() const { return name.empty(); }
 };

@@ -85,6 +85,7 @@ absl::StatusOr<v1::JoinReply> NodeRegistry::Join(
       CheckNodeIdentity(MakeHandshake(options_.identity), request.identity()));
   ASSIGN_OR_RETURN(std::shared_ptr<const SliceSet> holdings,
                    ReadHoldings(request.holdings(), options_.extent));
+  RETURN_IF_ERROR(CheckReach(request.address(), options_.loopback_only));
   std::shared_ptr<grpc::Channel> channel = make_channel_(request.address());
   MutexLock lock(mutex_);
   ASSIGN_OR_RETURN(const int slot, SlotFor(request));
@@ -154,6 +155,7 @@ void NodeRegistry::Admit(const v1::JoinRequest& request,
     record->has_left = false;
   }
   record->id = request.identity().node_id();
+  if (drained_.contains(record->id)) record->life.is_draining = true;
   record->name = request.address();
   record->home = request.home();
   record->incarnation = request.incarnation();
@@ -217,18 +219,6 @@ absl::Status NodeRegistry::Leave(const v1::LeaveRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status NodeRegistry::SetDraining(const std::string& node_id,
-                                       bool draining) {
-  MutexLock lock(mutex_);
-  const int slot = table_.FindId(node_id);
-  if (slot < 0) {
-    return absl::NotFoundError(fmt::format("no member has id {}", node_id));
-  }
-  table_.at(slot).life.is_draining = draining;
-  Settle();
-  return absl::OkStatus();
-}
-
 void NodeRegistry::Tick() {
   MutexLock lock(mutex_);
   Settle();
@@ -255,6 +245,7 @@ void NodeRegistry::StreamOpened(int slot, const v1::HandshakeReply& identity) {
   if (!record.life.has_joined) {
     record.id = identity.node_id().substr(0, kMaxErrorSize);
     record.identity = identity;
+    if (drained_.contains(record.id)) record.life.is_draining = true;
   }
   record.last_seen = clock_.Elapsed();
   NoteStreamOpened(&record.life);
@@ -276,6 +267,7 @@ void NodeRegistry::PartAnswered(int slot, const PartTiming& timing) {
   MemberRecord& record = table_.at(slot);
   record.layer_parts.Add(timing.elapsed);
   record.last_seen = clock_.Elapsed();
+  record.last_answer = record.last_seen;
   if (!record.life.failure) return;
   NoteAnswer(&record.life);
   Settle();

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "common/base/mutex.h"
 #include "coordinator/cluster/cluster_health.h"
 #include "coordinator/cluster/cluster_view.h"
+#include "coordinator/cluster/drain.h"
 #include "coordinator/cluster/epoch_file.h"
 #include "coordinator/cluster/handshake.h"
 #include "coordinator/cluster/member_life.h"
@@ -32,6 +34,9 @@ struct RegistryOptions {
   HandshakeIdentity identity;  // what nodes must match
   std::string model;           // for health
   LifeLimits limits;
+  // Nodes may join from this machine alone: the coordinator would call them in
+  // plaintext.
+  bool loopback_only = false;
   // A member that is gone keeps its slot, and a line in the health table, for
   // this long.
   absl::Duration forget_after = absl::Minutes(10);
@@ -74,8 +79,17 @@ class NodeRegistry : public ClusterView {
   // Of a process that is no member: nothing.
   absl::Status Leave(const v1::LeaveRequest& request);
 
-  // Takes a member out of service for new work, or back. Errors: NOT_FOUND.
-  absl::Status SetDraining(const std::string& node_id, bool draining);
+  // Takes a member out of service for new work. `node`: its id, an unambiguous
+  // beginning of it, or its address. It stays out when it joins again, until
+  // EndDrain. Returns its slot. Errors: those of FindNode; FAILED_PRECONDITION
+  // when it alone has some of the model: it stays in service then.
+  absl::StatusOr<int> BeginDrain(const std::string& node);
+  // Back into service; also one that is not there now. Errors: of FindNode.
+  absl::Status EndDrain(const std::string& node);
+  // Of the member that BeginDrain gave the slot of.
+  DrainFacts drain_facts(int slot) const;
+
+  const ModelExtent& extent() const { return options_.extent; }
 
   // Notices who has been silent. Several times in a heartbeat.
   void Tick();
@@ -104,6 +118,8 @@ class NodeRegistry : public ClusterView {
   MemberRecord* FindProcess(const std::string& id, uint64_t incarnation)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  std::vector<NodeName> NodeNames() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   // Brings states, weights and placement up to date with the facts.
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SettleState(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -120,6 +136,8 @@ class NodeRegistry : public ClusterView {
   EpochFile epochs_ ABSL_GUARDED_BY(mutex_);
   MemberTable table_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Placement> placement_ ABSL_GUARDED_BY(mutex_);
+  // Ids of nodes out of service, members or not.
+  std::set<std::string> drained_ ABSL_GUARDED_BY(mutex_);
   struct CopiesOfEpoch {
     uint64_t epoch = 0;
     int copies = 0;

@@ -11,18 +11,6 @@ namespace {
 constexpr double kMedian = 0.5;
 constexpr double kTail = 0.99;
 
-// A member's part of the cut.
-double ShareOf(const Placement& placement, int slot) {
-  if (slot >= placement.num_slots() || !placement.has_share(slot)) return 0;
-  const bool by_weight = placement.member(slot).is_wanted();
-  double total = 0;
-  for (int other = 0; other < placement.num_slots(); ++other) {
-    if (!placement.has_share(other)) continue;
-    total += by_weight ? placement.member(other).weight : 1;
-  }
-  return (by_weight ? placement.member(slot).weight : 1) / total;
-}
-
 // The most useful thing to know of a member that is not well.
 std::string RemarkOf(const MemberRecord& record) {
   if (!record.weight_remark.empty()) return record.weight_remark;
@@ -71,7 +59,7 @@ v1::ClusterHealth NodeRegistry::health() const {
     if (record.is_free() || record.has_left) continue;
     v1::NodeHealth* const node = health.add_nodes();
     Describe(record, clock_.Elapsed(), node);
-    node->set_share(ShareOf(*placement_, slot));
+    node->set_share(placement_->share(slot));
   }
   return health;
 }

@@ -1,5 +1,6 @@
 #include "coordinator/cluster/placement.h"
 
+#include <numeric>
 #include <utility>
 
 namespace deltafin {
@@ -52,6 +53,18 @@ std::string_view NameOf(MemberState state) {
   return "";
 }
 
+std::string_view NameOf(CutKind cut) {
+  switch (cut) {
+    case CutKind::kProportional:
+      return "proportional";
+    case CutKind::kWholeExperts:
+      return "whole experts";
+    case CutKind::kRandom:
+      return "random";
+  }
+  return "";
+}
+
 Placement::Placement(uint64_t epoch, const PlacementOptions& options,
                      std::vector<Member> members)
     : epoch_(epoch),
@@ -67,6 +80,12 @@ Placement::Placement(uint64_t epoch, const PlacementOptions& options,
     while (!has_share(next)) next = (next + 1) % num_slots();
     next_[slot] = next;
   }
+}
+
+double Placement::share(int slot) const {
+  if (slot >= num_slots() || !has_share(slot)) return 0;
+  return weights_[slot] /
+         std::accumulate(weights_.begin(), weights_.end(), 0.0);
 }
 
 void Placement::Cut(ExpertKey key, int copy, std::vector<NodeRun>* runs) const {

@@ -53,6 +53,8 @@ struct Member {
 
 enum class CutKind : uint8_t { kProportional, kWholeExperts, kRandom };
 
+std::string_view NameOf(CutKind cut);
+
 struct PlacementOptions {
   CutKind cut = CutKind::kProportional;
   uint64_t seed = 0;   // of kRandom
@@ -73,6 +75,8 @@ class Placement {
   const Member& member(int slot) const { return members_[slot]; }
   // Members that the cut is over.
   bool has_share(int slot) const { return weights_[slot] > 0; }
+  // Its part of the cut, 0 to 1. 0 for slots that the placement does not know.
+  double share(int slot) const;
 
   // Replaces *runs by the runs of `copy` (0: the home), covering every slice
   // once, ascending; NodeRun::node is a slot. Copy c of a run is on the c-th

@@ -8,11 +8,16 @@ namespace {
 constexpr int kRowsThatTellLatency = 4;
 // Weight of the newest observation.
 constexpr double kNewest = 0.2;
-constexpr absl::Duration kFirstPause = absl::Seconds(30);
+// One answer that took long for once counts as at most this many times what was
+// usual, so that a hiccup does not leave a node out.
+constexpr double kMostTimes = 2;
+constexpr double kMostMore = 1e-3;
+constexpr absl::Duration kFirstPause = absl::Seconds(5);
 constexpr absl::Duration kLastPause = absl::Minutes(10);
 
-void Average(double newest, bool first, double* average) {
-  *average = first ? newest : *average + kNewest * (newest - *average);
+void Average(double newest, bool first, double most, double* average) {
+  *average =
+      first ? newest : *average + kNewest * (std::min(newest, most) - *average);
 }
 
 }  // namespace
@@ -25,9 +30,13 @@ void CostModel::Observe(int slot, const PartTiming& timing, double units,
   const double elapsed = absl::ToDoubleSeconds(timing.elapsed);
   const double latency =
       std::max(0.0, elapsed - work - absl::ToDoubleSeconds(timing.queue));
-  if (units > 0) Average(work / units, !node.known, &node.cost.per_unit);
+  if (units > 0) {
+    Average(work / units, !node.known, kMostTimes * node.cost.per_unit,
+            &node.cost.per_unit);
+  }
   if (num_rows <= kRowsThatTellLatency) {
-    Average(latency, !node.known, &node.cost.latency);
+    Average(latency, !node.known, kMostTimes * node.cost.latency + kMostMore,
+            &node.cost.latency);
   }
   if (now - node.observed < kFirstPause) node.pause = kFirstPause;
   node.observed = now;

@@ -66,7 +66,7 @@ EngineLoop::EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
 
 void EngineLoop::Run() {
   SetContractFloatingPointMode();
-  while (queue_.WaitForWork(!live_.empty())) {
+  while (queue_.WaitForWork(!live_.empty(), [this] { forward_.Tend(); })) {
     EndUnwanted();
     DropFinished();
     Admit();
@@ -139,6 +139,9 @@ void EngineLoop::RunStep() {
   const auto rows =
       forward_.Step(batch.slices, [&] { return StepIsUnwanted(batch); });
   CountStep(batch);
+  for (LiveRequest* request : batch.requests) {
+    request->AddStep(forward_.last_step());
+  }
   if (rows.ok()) {
     TakeRows(batch, *rows);
   } else {
@@ -190,6 +193,7 @@ void EngineLoop::Finish(LiveRequest* request, const absl::Status& status) {
     ++stats_.requests_finished;
     CountFinish(status, request->finish_reason(), &stats_.finished);
   }
+  history_.Add(request->Explain());  // who hears of the end may ask at once
   request->Finish(status);
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "coordinator/engine/request_history.h"
 #include "coordinator/engine/scheduler.h"
 #include "coordinator/engine/step_batch.h"
 #include "coordinator/engine/submission_queue.h"
@@ -32,6 +33,8 @@ class EngineLoop {
 
   // Thread-safe.
   SchedulerStats stats() const;
+  // Of the requests that finished. Thread-safe.
+  const RequestHistory& history() const { return history_; }
 
  private:
   void EndUnwanted();
@@ -52,6 +55,7 @@ class EngineLoop {
   ForwardPass& forward_;
   SubmissionQueue& queue_;
   std::vector<AcceptedRequest> live_;  // with state, in order of arrival
+  RequestHistory history_;
   mutable Mutex mutex_;
   SchedulerStats stats_ ABSL_GUARDED_BY(mutex_);
 };

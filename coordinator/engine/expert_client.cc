@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
+#include "common/net/keepalive.h"
 #include "proto/expert.grpc.pb.h"
 
 namespace deltafin {
@@ -56,14 +57,17 @@ void SetExpertChannelArguments(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
   arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments->SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
-std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeExpertChannel(
+    const std::string& address, const Credentials& credentials) {
   grpc::ChannelArguments arguments;
   SetExpertChannelArguments(&arguments);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  return credentials.Connect(address, arguments);
 }
 
 struct ExpertClients::Queue {
@@ -285,8 +289,9 @@ NodeEvent ExpertClients::Complete(void* tag_pointer, bool ok) {
 NodeEvent ExpertClients::CompleteHandshake(Node* node) {
   node->greeting.reset();
   node->hello_context.reset();
-  absl::Status status = FromGrpc(node->end);
-  if (absl::IsUnavailable(status)) {
+  const absl::Status raw = FromGrpc(node->end);
+  absl::Status status = ExplainConnection(raw);
+  if (absl::IsUnavailable(status) && status == raw) {
     status = absl::UnavailableError(
         fmt::format("{}; is deltafin-node running there? Start it, or take it "
                     "out of --nodes",

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/net/credentials.h"
 #include "coordinator/cluster/handshake.h"
 #include "proto/expert.pb.h"
 
@@ -35,7 +36,8 @@ struct NodeEndpoint {
 void SetExpertChannelArguments(grpc::ChannelArguments* arguments);
 
 // A channel to host:port. Does not connect yet.
-std::shared_ptr<grpc::Channel> MakeExpertChannel(const std::string& address);
+std::shared_ptr<grpc::Channel> MakeExpertChannel(
+    const std::string& address, const Credentials& credentials = {});
 
 struct NodeEvent {
   enum class Kind : uint8_t {
@@ -89,7 +91,8 @@ class ExpertClients {
   // Valid until the next call of Next, Close, SetNode or RemoveNode.
   const v1::LayerReply& reply(int node) const;
   // Names the node. UNAVAILABLE; FAILED_PRECONDITION when model, wire or
-  // numerics version differ (both values); DEADLINE_EXCEEDED.
+  // numerics version differ (both values); UNAUTHENTICATED when it is of
+  // another cluster; DEADLINE_EXCEEDED.
   const absl::Status& close_status(int node) const;
 
   // Ends the node's stream now; waits only for the library to let go of it.

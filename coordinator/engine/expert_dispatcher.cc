@@ -16,19 +16,6 @@ namespace {
 // the exchange thread while the spine computes.
 constexpr int64_t kInlineSendBytes = 60 << 10;
 
-void Accumulate(const NodeWork& from, NodeWork* to) {
-  to->replies += from.replies;
-  to->slices_computed += from.slices_computed;
-  to->bytes_read += from.bytes_read;
-  to->cache_hits += from.cache_hits;
-  to->cache_misses += from.cache_misses;
-  to->replies_dropped += from.replies_dropped;
-  to->parts_lost += from.parts_lost;
-  to->queue_seconds += from.queue_seconds;
-  to->read_seconds += from.read_seconds;
-  to->compute_seconds += from.compute_seconds;
-}
-
 }  // namespace
 
 ExpertDispatcher::ExpertDispatcher(const DispatcherOptions& options,
@@ -81,7 +68,13 @@ void ExpertDispatcher::Abandon(uint64_t step) {
 }
 
 ExpertTimings ExpertDispatcher::TakeTimings() {
+  trace_.Clear();
   return std::exchange(timings_, ExpertTimings());
+}
+
+void ExpertDispatcher::Tend() {
+  links_.Refresh(absl::Now());
+  exchange_.Tend();
 }
 
 void ExpertDispatcher::AccountLayer(absl::Duration overlapped,
@@ -101,11 +94,41 @@ void ExpertDispatcher::AccountLayer(absl::Duration overlapped,
   timings_.read += read;
   timings_.compute += compute;
   timings_.network += std::max(0.0, absl::ToDoubleSeconds(waited) - not_hidden);
+  TraceLayer(overlapped, waited);
   MutexLock lock(mutex_);
   ++stats_.layers;
   for (size_t slot = 0; slot < exchange_.work().size(); ++slot) {
-    Accumulate(exchange_.work()[slot], &StatsOf(static_cast<int>(slot)).work);
+    AddWork(exchange_.work()[slot], &StatsOf(static_cast<int>(slot)).work);
   }
+}
+
+void ExpertDispatcher::TraceLayer(absl::Duration overlapped,
+                                  absl::Duration waited) {
+  LayerTrace layer;
+  layer.layer = layer_.layer;
+  layer.waited = absl::ToDoubleSeconds(waited);
+  absl::Duration answered_after;
+  absl::Duration given_up_after;
+  for (size_t slot = 0; slot < exchange_.work().size(); ++slot) {
+    const NodeWork& work = exchange_.work()[slot];
+    if (work.answered_after > answered_after) {
+      answered_after = work.answered_after;
+      const PartTiming& last = work.last;
+      layer.node = links_.name(static_cast<int>(slot));
+      layer.queue = absl::ToDoubleSeconds(last.queue);
+      layer.read = absl::ToDoubleSeconds(last.read);
+      layer.compute = absl::ToDoubleSeconds(last.compute);
+      layer.link =
+          std::max(0.0, absl::ToDoubleSeconds(last.elapsed - last.queue -
+                                              last.read - last.compute));
+    }
+    if (work.given_up_after > given_up_after) {
+      given_up_after = work.given_up_after;
+      layer.given_up = links_.name(static_cast<int>(slot));
+      layer.replan = absl::ToDoubleSeconds(given_up_after - overlapped);
+    }
+  }
+  trace_.Add(layer);
 }
 
 NodeStats& ExpertDispatcher::StatsOf(int slot) {
@@ -113,6 +136,7 @@ NodeStats& ExpertDispatcher::StatsOf(int slot) {
     stats_.nodes.resize(slot + 1);
   }
   NodeStats& stats = stats_.nodes[slot];
+  stats.streams_opened = links_.stream(slot);
   if (!links_.connected(slot)) return stats;
   const v1::HandshakeReply& info = links_.clients().info(slot);
   if (stats.info.node_id() == info.node_id()) return stats;

@@ -40,6 +40,7 @@ struct NodeStats {
   std::string name;
   v1::HandshakeReply info;  // as of the last connection
   NodeWork work;            // since the node has the slot
+  int64_t streams_opened = 0;
 };
 
 struct DispatcherStats {
@@ -47,8 +48,8 @@ struct DispatcherStats {
   std::vector<NodeStats> nodes;  // by slot
 };
 
-// Start, Wait, Abandon and TakeTimings belong to the engine thread; stats may
-// be called from any thread.
+// Start, Wait, Abandon, TakeTimings and Tend belong to the engine thread; stats
+// may be called from any thread.
 class ExpertDispatcher : public RoutedExperts {
  public:
   // Connects nothing yet. `view` must outlive this.
@@ -67,11 +68,14 @@ class ExpertDispatcher : public RoutedExperts {
       const std::function<bool()>& cancelled) override;
   void Abandon(uint64_t step) override;
   ExpertTimings TakeTimings() override;
+  void Tend() override;
+  const ExpertTrace& trace() const override { return trace_; }
 
   DispatcherStats stats() const;
 
  private:
   void AccountLayer(absl::Duration overlapped, absl::Duration waited);
+  void TraceLayer(absl::Duration overlapped, absl::Duration waited);
   NodeStats& StatsOf(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const DispatcherOptions options_;
@@ -81,6 +85,7 @@ class ExpertDispatcher : public RoutedExperts {
   LayerId layer_;       // under way
   absl::Time started_;  // it
   ExpertTimings timings_;
+  ExpertTrace trace_;  // of the step
   mutable Mutex mutex_;
   DispatcherStats stats_ ABSL_GUARDED_BY(mutex_);
 };

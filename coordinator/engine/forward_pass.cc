@@ -1,5 +1,6 @@
 #include "coordinator/engine/forward_pass.h"
 
+#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 
 namespace deltafin {
@@ -11,6 +12,7 @@ absl::StatusOr<std::span<const float>> ForwardPass::Step(
     std::span<const SequenceSlice> slices,
     const std::function<bool()>& cancelled) {
   ++step_;
+  const absl::Time begun = absl::Now();
   absl::StatusOr<std::span<const float>> logits;
   if (absl::Status status = RunLayers(slices, cancelled); status.ok()) {
     logits = spine_.Logits();
@@ -21,6 +23,9 @@ absl::StatusOr<std::span<const float>> ForwardPass::Step(
     experts_.Abandon(step_);
     spine_.AbandonStep();
   }
+  last_step_.seconds = absl::ToDoubleSeconds(absl::Now() - begun);
+  last_step_.experts.Clear();
+  last_step_.experts.Add(experts_.trace());
   CollectTimings();
   return logits;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/engine/request_trace.h"
 #include "spine_node/spine.h"
 
 namespace deltafin {
@@ -38,6 +39,10 @@ class RoutedExperts {
   virtual void Abandon(uint64_t step) = 0;
   // Since the last call.
   virtual ExpertTimings TakeTimings() = 0;
+  // Between steps, now and then: looks after connections. Never blocks.
+  virtual void Tend() {}
+  // Since TakeTimings was called.
+  virtual const ExpertTrace& trace() const = 0;
 };
 
 // Seconds, summed over steps.
@@ -64,8 +69,13 @@ class ForwardPass {
       std::span<const SequenceSlice> slices,
       const std::function<bool()>& cancelled);
 
+  // Between steps, now and then. By the engine thread.
+  void Tend() { experts_.Tend(); }
+
   // Since construction. By the engine thread.
   const ForwardStats& stats() const { return stats_; }
+  // Of the last step. By the engine thread.
+  const StepTrace& last_step() const { return last_step_; }
 
  private:
   absl::Status RunLayers(std::span<const SequenceSlice> slices,
@@ -77,6 +87,7 @@ class ForwardPass {
   RoutedExperts& experts_;
   uint64_t step_ = 0;
   ForwardStats stats_;
+  StepTrace last_step_;
 };
 
 }  // namespace deltafin

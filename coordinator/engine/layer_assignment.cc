@@ -16,8 +16,8 @@ constexpr double kFurtherToken = 0.15;
 constexpr double kWorthwhile = 0.05;
 constexpr double kWorthwhileSeconds = 0.5e-3;
 // What one move must gain.
-constexpr double kNoticeable = 0.002;
-constexpr int kMostMoves = 64;
+constexpr double kNoticeable = 0.01;
+constexpr int kMostMoves = 32;
 
 }  // namespace
 

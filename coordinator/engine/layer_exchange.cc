@@ -15,18 +15,6 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 // How long Forget waits for a message that is half out.
 constexpr absl::Duration kForgetPatience = absl::Milliseconds(200);
 
-void AddWork(const v1::LayerReply& reply, NodeWork* work) {
-  constexpr double kMicrosecond = 1e-6;
-  ++work->replies;
-  work->slices_computed += static_cast<int64_t>(reply.slices_computed());
-  work->bytes_read += static_cast<int64_t>(reply.bytes_read());
-  work->cache_hits += reply.cache_hits();
-  work->cache_misses += reply.cache_misses();
-  work->queue_seconds += kMicrosecond * reply.timings().queue_us();
-  work->read_seconds += kMicrosecond * reply.timings().read_us();
-  work->compute_seconds += kMicrosecond * reply.timings().compute_us();
-}
-
 SliceRun RunOf(const v1::LayerRequest& request, int assignment) {
   return {static_cast<int32_t>(request.first_slice(assignment)),
           static_cast<int32_t>(request.num_slices(assignment))};
@@ -45,9 +33,12 @@ LayerExchange::LayerExchange(const LayerExchangeOptions& options,
       latent_size_(latent_size) {}
 
 void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
+  if (id.step != id_.step) Tend();
   Grow(links_.num_slots());
-  std::fill(work_.begin(), work_.end(), NodeWork());
-  if (id.step != id_.step) DrainEvents();
+  for (size_t node = 0; node < work_.size(); ++node) {
+    work_[node] = NodeWork();
+    work_[node].replies_dropped = std::exchange(num_late_[node], 0);
+  }
   id_ = id;
   routed_ = routed;
   begun_ = absl::Now();
@@ -80,16 +71,17 @@ void LayerExchange::Grow(int num_nodes) {
   watch_.Grow(num_nodes);
   fitness_.resize(num_nodes);
   work_.resize(num_nodes);
+  num_late_.resize(num_nodes);
 }
 
-// Learns of streams that broke or were opened between steps.
-void LayerExchange::DrainEvents() {
+void LayerExchange::Tend() {
+  Grow(links_.num_slots());
   while (true) {
     const NodeEvent event = links_.Next(absl::UnixEpoch());
     if (event.kind == NodeEvent::Kind::kNone) return;
     if (event.kind != NodeEvent::Kind::kReply) continue;
     links_.MarkAlive(event.node);
-    ++work_[event.node].replies_dropped;
+    ++num_late_[event.node];
   }
 }
 
@@ -215,7 +207,7 @@ absl::Status LayerExchange::TakeReply(int node) {
 
 void LayerExchange::Learn(int node, const v1::LayerReply& reply,
                           absl::Time now) {
-  AddWork(reply, &work_[node]);
+  AddReply(reply, &work_[node]);
   const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
   PartTiming timing;
   timing.elapsed = now - part.sent;
@@ -227,6 +219,8 @@ void LayerExchange::Learn(int node, const v1::LayerReply& reply,
   costs_.Observe(node, timing, part.units, static_cast<int>(part.rows.size()),
                  now);
   view_.PartAnswered(node, timing);
+  work_[node].last = timing;
+  work_[node].answered_after = now - begun_;
 }
 
 absl::Status LayerExchange::Mend(absl::Time now) {
@@ -277,6 +271,7 @@ absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {
   const int stranded = FindOthers(plan_.part(ref));
   if (stranded < 0) {
     ++work_[ref.node].parts_lost;
+    work_[ref.node].given_up_after = now - begun_;
     const size_t num_assignments =
         static_cast<size_t>(plan_.part(ref).request.expert_size());
     plan_.Replace(ref, std::span(other_runs_).first(num_assignments));

@@ -18,24 +18,11 @@
 #include "coordinator/engine/dispatch_plan.h"
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
+#include "coordinator/engine/node_work.h"
 #include "coordinator/engine/reduction.h"
 #include "coordinator/engine/stall_watch.h"
 
 namespace deltafin {
-
-// What a node's counted replies said, summed.
-struct NodeWork {
-  int64_t replies = 0;
-  int64_t slices_computed = 0;  // (token, expert, slice) triples
-  int64_t bytes_read = 0;
-  int64_t cache_hits = 0;
-  int64_t cache_misses = 0;
-  int64_t replies_dropped = 0;  // late or duplicate
-  int64_t parts_lost = 0;       // given to others
-  double queue_seconds = 0;
-  double read_seconds = 0;
-  double compute_seconds = 0;
-};
 
 struct LayerExchangeOptions {
   // A node that is silent for this long, and for ten times as long as its part
@@ -68,6 +55,9 @@ class LayerExchange {
   // message is disconnected. REQUIRES: Run is not under way.
   void Forget(uint64_t epoch, uint64_t step);
 
+  // Learns of streams that broke or were opened. Between steps.
+  void Tend();
+
   // The largest number of bytes that the plan sends to one node.
   int64_t largest_send_bytes() const;
   std::span<const int64_t> totals() const { return reduction_.totals(); }
@@ -75,7 +65,6 @@ class LayerExchange {
   std::span<const NodeWork> work() const { return work_; }
 
  private:
-  void DrainEvents();
   void PlanLayer(absl::Time now);
   absl::Status AwaitAnybody(absl::Time now);
   void UpdateFitness(absl::Time now);
@@ -114,6 +103,7 @@ class LayerExchange {
   std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
   std::vector<NodeWork> work_;
+  std::vector<int64_t> num_late_;  // replies between steps, per node
   std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers
   absl::Time mended_;
   bool mend_now_ = false;    // a node is gone or refused

@@ -96,6 +96,7 @@ absl::StatusOr<bool> LiveRequest::DrawToken(std::span<const float> logits) {
   ASSIGN_OR_RETURN(const int32_t id, sampler_.Sample(logits, position));
   if (!times_.first_token) times_.first_token = absl::Now();
   sampler_.Accept(id);
+  trace_.TokenDrawn();
   const SinkAction action = DeliverToken(id, logits);
   ids_.push_back(id);
   if (id == limits_.eos_token_id && !request_.ignore_eos) {
@@ -132,12 +133,21 @@ absl::Status LiveRequest::Rewind(Spine& spine) {
 void LiveRequest::Finish(const absl::Status& status) {
   if (std::exchange(finished_, true)) return;
   RequestResult result;
+  result.id = id_;
   result.status = status;
   if (status.ok()) result.finish_reason = finish_reason_;
   result.usage.prompt_tokens = static_cast<int>(prompt_size());
   result.usage.completion_tokens = static_cast<int>(num_generated());
   result.timings = Timings();
   sink_->OnFinish(result);
+}
+
+v1::Explanation LiveRequest::Explain() const {
+  v1::Explanation explanation = trace_.ToProto();
+  explanation.set_request(id_);
+  explanation.set_seconds(
+      absl::ToDoubleSeconds(absl::Now() - times_.submitted));
+  return explanation;
 }
 
 RequestTimings LiveRequest::Timings() const {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/engine/request.h"
+#include "coordinator/engine/request_trace.h"
 #include "coordinator/engine/sampler.h"
 #include "spine_node/spine.h"
 
@@ -31,6 +32,9 @@ class LiveRequest {
   LiveRequest(GenerationRequest request, TokenSink* sink,
               const SequenceLimits& limits, const ElementwiseKernel& kernel);
 
+  // Once, before the engine has it.
+  void SetId(RequestId id) { id_ = id; }
+
   // Any thread.
   void Cancel() { cancelled_ = true; }
   // Why the request must end now: CANCELLED, DEADLINE_EXCEEDED or OK.
@@ -38,6 +42,13 @@ class LiveRequest {
 
   // Tokens that the state may come to hold; the last one drawn is never fed.
   int64_t max_state_tokens() const;
+
+  // --- explaining ---
+
+  // A step that it had a part in, before Take.
+  void AddStep(const StepTrace& step) { trace_.AddStep(step); }
+  // Where its time went.
+  v1::Explanation Explain() const;
 
   // --- feeding ---
 
@@ -100,6 +111,7 @@ class LiveRequest {
   };
   RequestTimings Timings() const;
 
+  RequestId id_ = 0;
   const GenerationRequest request_;
   TokenSink* const sink_;
   const SequenceLimits limits_;
@@ -109,6 +121,7 @@ class LiveRequest {
   std::unique_ptr<SequenceState> state_;
   Progress progress_;
   Times times_;
+  RequestTrace trace_;
   FinishReason finish_reason_ = FinishReason::kNone;
   bool finished_ = false;
 };

@@ -7,6 +7,15 @@
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
+namespace {
+
+// A failure this soon is an answer, not silence: TCP sends a lost SYN again
+// after a second.
+constexpr absl::Duration kRefusedWithin = absl::Milliseconds(900);
+// How often Connect looks whether another attempt is due.
+constexpr absl::Duration kPollInterval = absl::Milliseconds(20);
+
+}  // namespace
 
 NodeLinks::NodeLinks(const NodeLinksOptions& options,
                      HandshakeIdentity identity, ClusterView& view)
@@ -51,18 +60,31 @@ void NodeLinks::Adopt(int slot) {
 }
 
 absl::Status NodeLinks::ConnectAll() {
-  const absl::Time deadline = absl::Now() + options_.connect_timeout;
-  Refresh(absl::Now());
+  const absl::Time begun = absl::Now();
+  Refresh(begun);
   for (int slot = 0; slot < num_slots(); ++slot) {
     if (!placement_->member(slot).can_work()) continue;
-    while (!connected(slot)) {
-      if (!failure(slot).ok()) return failure(slot);
-      if (Next(deadline).kind == NodeEvent::Kind::kNone) {
-        return absl::DeadlineExceededError(
-            fmt::format("node {}: no stream within {}", name(slot),
-                        absl::FormatDuration(options_.connect_timeout)));
-      }
+    if (absl::Status status = Connect(slot, begun); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NodeLinks::Connect(int slot, absl::Time begun) {
+  const absl::Time deadline = begun + options_.connect_timeout;
+  while (!connected(slot)) {
+    const absl::Time now = absl::Now();
+    const absl::Status& why = failure(slot);
+    if (!why.ok() && (!absl::IsUnavailable(why) || now >= deadline ||
+                      now - begun < kRefusedWithin)) {
+      return why;
     }
+    if (now >= deadline) {
+      return absl::DeadlineExceededError(
+          fmt::format("node {}: no stream within {}", name(slot),
+                      absl::FormatDuration(options_.connect_timeout)));
+    }
+    Refresh(now);
+    Next(std::min(now + kPollInterval, deadline));
   }
   return absl::OkStatus();
 }

@@ -35,8 +35,10 @@ class NodeLinks {
   // Takes the view's newest placement and opens what may be opened by now.
   // Never blocks.
   void Refresh(absl::Time now);
-  // Refreshes until every member that can work is connected. Errors: of the
-  // first member that is not within connect_timeout.
+  // Refreshes until every member that can work is connected. One that refuses
+  // is an error at once; one from which nothing is heard is tried until
+  // connect_timeout, as packets may have been lost. Errors: of the first member
+  // that is not connected.
   absl::Status ConnectAll();
 
   const Placement& placement() const { return *placement_; }
@@ -74,6 +76,7 @@ class NodeLinks {
   };
 
   void Adopt(int slot);
+  absl::Status Connect(int slot, absl::Time begun);
   void Fail(int slot, const absl::Status& why);
 
   const NodeLinksOptions options_;

@@ -64,6 +64,7 @@ struct RequestTimings {
 };
 
 struct RequestResult {
+  RequestId id = 0;
   absl::Status status;  // OK, or why the request ended early; tokens already
                         // delivered stay valid
   FinishReason finish_reason = FinishReason::kNone;

@@ -129,6 +129,10 @@ absl::StatusOr<RequestId> Scheduler::Submit(GenerationRequest request,
 
 void Scheduler::Cancel(RequestId id) { impl_->queue.Cancel(id); }
 
+absl::StatusOr<v1::Explanation> Scheduler::Explain(RequestId id) const {
+  return impl_->loop.history().Find(id);
+}
+
 SchedulerStats Scheduler::stats() const { return impl_->loop.stats(); }
 
 }  // namespace deltafin

@@ -13,6 +13,7 @@
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/request.h"
 #include "kernels/elementwise.h"
+#include "proto/admin.pb.h"
 
 namespace deltafin {
 
@@ -83,6 +84,10 @@ class Scheduler {
   void Cancel(RequestId id);
 
   SchedulerStats stats() const;
+
+  // Where the time of a request that finished went; 0: the last one. Errors:
+  // NOT_FOUND with those that are known.
+  absl::StatusOr<v1::Explanation> Explain(RequestId id) const;
 
  private:
   struct Impl;

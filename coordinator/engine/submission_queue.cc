@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
+namespace {
+
+constexpr absl::Duration kIdleInterval = absl::Milliseconds(250);
+
+}  // namespace
 
 SubmissionQueue::SubmissionQueue(int max_queued) : max_queued_(max_queued) {}
 
@@ -18,6 +24,7 @@ absl::StatusOr<RequestId> SubmissionQueue::Push(
         "{} requests wait already; try again later", waiting_.size()));
   }
   const RequestId id = ++last_id_;
+  request->SetId(id);
   unfinished_[id] = request.get();
   waiting_.push_back({id, std::move(request)});
   changed_.NotifyAll();
@@ -46,10 +53,17 @@ size_t SubmissionQueue::num_waiting() const {
   return waiting_.size();
 }
 
-bool SubmissionQueue::WaitForWork(bool busy) {
-  MutexLock lock(mutex_);
-  while (!busy && !closed_ && waiting_.empty()) changed_.Wait(mutex_);
-  return !closed_;
+bool SubmissionQueue::WaitForWork(bool busy, absl::FunctionRef<void()> idle) {
+  mutex_.Lock();
+  while (!busy && !closed_ && waiting_.empty()) {
+    if (changed_.WaitUntil(mutex_, absl::Now() + kIdleInterval)) continue;
+    mutex_.Unlock();
+    idle();
+    mutex_.Lock();
+  }
+  const bool open = !closed_;
+  mutex_.Unlock();
+  return open;
 }
 
 LiveRequest* SubmissionQueue::Front() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "coordinator/engine/live_request.h"
@@ -37,7 +38,8 @@ class SubmissionQueue {
   size_t num_waiting() const;
 
   // Engine. Blocks while nothing waits, unless `busy`; false once closed.
-  bool WaitForWork(bool busy);
+  // `idle` is called now and then meanwhile.
+  bool WaitForWork(bool busy, absl::FunctionRef<void()> idle);
   // Engine. The oldest, still waiting; null when none. Valid until Pop.
   LiveRequest* Front();
   // Engine. REQUIRES: Front() is not null.

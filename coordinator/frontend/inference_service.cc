@@ -80,6 +80,7 @@ v1::GenerateReply LastReply(const RequestResult& result,
                             std::vector<ToolCall> calls) {
   v1::GenerateReply reply;
   reply.set_finish_reason(FinishReasonName(result.finish_reason));
+  reply.set_request_id(result.id);
   reply.mutable_usage()->set_prompt_tokens(result.usage.prompt_tokens);
   reply.mutable_usage()->set_completion_tokens(result.usage.completion_tokens);
   v1::Timings* timings = reply.mutable_timings();

@@ -42,11 +42,12 @@ std::string JoinedCluster::FolderOf(const std::string& name) const {
   return dir_.File(name);
 }
 
-void JoinedCluster::StartNode(const std::string& name) {
-  auto process =
-      Process::Start({DeltafinNodeBinary(), "--model", NanoModelDir(),
-                      "--listen", "127.0.0.1:0", "--threads", "1", "--join",
-                      server_->address(), "--data", FolderOf(name)});
+void JoinedCluster::StartNode(const std::string& name, const Words& flags) {
+  auto process = Process::Start(
+      Join({DeltafinNodeBinary(), "--model", NanoModelDir(), "--listen",
+            "127.0.0.1:0", "--threads", "1", "--join", server_->address(),
+            "--data", FolderOf(name)},
+           flags));
   ASSERT_TRUE(process.ok()) << process.status();
   const auto is_it = [&name](const Node& node) { return node.name == name; };
   nodes_.erase(std::remove_if(nodes_.begin(), nodes_.end(), is_it),

@@ -26,7 +26,7 @@ class JoinedCluster {
   void RestartServer();
 
   // Starts a node with the data folder of this name.
-  void StartNode(const std::string& name);
+  void StartNode(const std::string& name, const Words& flags = {});
   // Removes what is in the data folder. REQUIRES: the node does not run.
   void WipeNode(const std::string& name);
   void KillNode(const std::string& name);  // SIGKILL

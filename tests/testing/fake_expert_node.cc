@@ -57,6 +57,7 @@ class FakeService : public v1::ExpertService::Service {
 
   grpc::Status Handshake(grpc::ServerContext*, const v1::HandshakeRequest*,
                          v1::HandshakeReply* reply) override {
+    ++handshakes_;
     if (options_.refuse_with != 0) {
       return {static_cast<grpc::StatusCode>(options_.refuse_with),
               options_.refusal};
@@ -110,6 +111,7 @@ class FakeService : public v1::ExpertService::Service {
     return counters_;
   }
   int steps_cancelled() const { return steps_cancelled_; }
+  int handshakes() const { return handshakes_; }
 
  private:
   void Count(const v1::LayerReply& reply) {
@@ -121,6 +123,7 @@ class FakeService : public v1::ExpertService::Service {
 
   const FakeNodeOptions options_;
   std::atomic<int> steps_cancelled_ = 0;
+  std::atomic<int> handshakes_ = 0;
   mutable Mutex mutex_;
   v1::NodeCounters counters_ ABSL_GUARDED_BY(mutex_);
 };
@@ -171,6 +174,7 @@ v1::NodeCounters FakeExpertNode::counters() const {
   return impl_->service.counters();
 }
 
+int FakeExpertNode::handshakes() const { return impl_->service.handshakes(); }
 int FakeExpertNode::steps_cancelled() const {
   return impl_->service.steps_cancelled();
 }

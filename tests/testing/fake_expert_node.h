@@ -63,6 +63,7 @@ class FakeExpertNode {
 
   v1::NodeCounters counters() const;
   int steps_cancelled() const;  // CancelStep messages received
+  int handshakes() const;
 
  private:
   struct Impl;

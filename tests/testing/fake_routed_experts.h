@@ -38,6 +38,7 @@ class FakeRoutedExperts : public RoutedExperts {
       const std::function<bool()>& cancelled) override;
   void Abandon(uint64_t step) override;
   ExpertTimings TakeTimings() override { return {0.125, 0.25, 0.5}; }
+  const ExpertTrace& trace() const override { return trace_; }
 
   // Asked by each Wait before it answers; an error becomes Wait's. Set before
   // the engine starts.
@@ -53,6 +54,7 @@ class FakeRoutedExperts : public RoutedExperts {
 
  private:
   const ExpertShape shape_;
+  const ExpertTrace trace_;
   uint64_t step_ = 0;
   int layer_ = 0;
   std::vector<int64_t> sums_;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -46,6 +47,12 @@ struct Pipe {
   int read_end() const { return ends[0]; }
   int write_end() const { return ends[1]; }
 };
+
+// In the child: only async-signal-safe calls.
+void EnterNamespace(const char* path) {
+  const int space = open(path, O_RDONLY | O_CLOEXEC);
+  if (space < 0 || setns(space, CLONE_NEWNET) != 0) _exit(126);
+}
 
 }  // namespace
 
@@ -140,6 +147,9 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_DFL);
     signal(SIGHUP, SIG_DFL);  // the tests may run under nohup
+    if (!options.network_namespace.empty()) {
+      EnterNamespace(options.network_namespace.c_str());
+    }
     dup2(in.read_end(), STDIN_FILENO);
     dup2(out.write_end(), STDOUT_FILENO);
     dup2(err.write_end(), STDERR_FILENO);

@@ -18,8 +18,12 @@
 namespace deltafin::testing {
 
 struct ProcessOptions {
-  std::string stdin_text;                // given whole, then closed
-  std::vector<std::string> environment;  // "NAME=value", added to the parent's
+  std::string stdin_text = "";  // given whole, then closed
+  std::vector<std::string> environment =
+      {};  // "NAME=value", added to the parent's
+  // File of the network namespace to run in (/run/netns/NAME); needs root.
+  // Empty: the parent's.
+  std::string network_namespace = "";
 };
 
 class Process {

@@ -24,16 +24,22 @@ constexpr int kLatent = 2;
 DispatchPlan Plan() {
   const std::vector<int32_t> experts = {0, 1, 0, 1};
   const std::vector<float> weights = {1, 1, 1, 1};
-  DispatchPlan plan(1);
-  plan.Build({5, 10, 3}, {kTokens, 2, experts, weights, {}},
-             *deltafin::NewProportionalCut(std::vector<double>{1}, 2));
+  DispatchPlan plan;
+  plan.Build(
+      {5, 10, 3}, {kTokens, 2, experts, weights, {}}, 1,
+      [](int32_t, std::vector<deltafin::NodeRun>* runs) {
+        *runs = {{0, {0, 2}}};
+      },
+      [](int32_t) { return 1.0; });
+  plan.part({0, 0}).sent = absl::UnixEpoch();
   return plan;
 }
 
-void CheckCounted(const LayerReply& reply, const Reduction& reduction) {
+void CheckCounted(const LayerReply& reply, const DispatchPlan& plan,
+                  const Reduction& reduction) {
   CHECK(reply.epoch() == 5 && reply.step() == 10 && reply.layer() == 3);
   CHECK(reply.part() == 0);
-  CHECK(reduction.complete());
+  CHECK(plan.complete());
   if (reply.status_code() != 0) {
     CHECK(absl::IsOutOfRange(reduction.status()));
     CHECK(reply.error_expert() < 2 && reply.error_token() < kTokens);
@@ -46,8 +52,8 @@ void CheckCounted(const LayerReply& reply, const Reduction& reduction) {
                     reply.sums().size()) == 0);
 }
 
-void CheckUnused(const Reduction& reduction) {
-  CHECK(reduction.num_open(0) == 1);
+void CheckUnused(const DispatchPlan& plan, const Reduction& reduction) {
+  CHECK(plan.num_open(0) == 1 && !plan.complete());
   CHECK_OK(reduction.status());
   CHECK(std::all_of(reduction.totals().begin(), reduction.totals().end(),
                     [](int64_t total) { return total == 0; }));
@@ -56,16 +62,16 @@ void CheckUnused(const Reduction& reduction) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  static const DispatchPlan plan = Plan();
+  DispatchPlan plan = Plan();
   LayerReply reply;
   if (!reply.ParseFromArray(bytes, static_cast<int>(size))) return 0;
   Reduction reduction(plan, deltafin::BestKernel().elementwise, kLatent);
   reduction.Begin();
   const auto use = reduction.Add(0, reply);
   if (use.ok() && *use == ReplyUse::kCounted) {
-    CheckCounted(reply, reduction);
+    CheckCounted(reply, plan, reduction);
   } else {
-    CheckUnused(reduction);
+    CheckUnused(plan, reduction);
   }
   return 0;
 }

@@ -66,6 +66,13 @@ class FakeCoordinator final : public v1::ClusterService::Service {
       called_.Wait(mutex_);
     }
   }
+  // Until a heartbeat tells that the one before was answered.
+  void WaitForAnsweredBeat() {
+    MutexLock lock(mutex_);
+    while (beat_.highest_epoch() != 42 || beat_.round_trip_us() == 0) {
+      called_.Wait(mutex_);
+    }
+  }
   std::vector<std::string> calls() {
     MutexLock lock(mutex_);
     return calls_;
@@ -140,7 +147,7 @@ class CoordinatorClientTest : public ::testing::Test {
 
 TEST_F(CoordinatorClientTest, JoinsBeatsAndLeaves) {
   Connect();
-  coordinator_.WaitFor("beat", 3);
+  coordinator_.WaitForAnsweredBeat();
   client_.reset();
   const std::vector<std::string> calls = coordinator_.calls();
   EXPECT_EQ(calls.front(), "join");
@@ -149,14 +156,12 @@ TEST_F(CoordinatorClientTest, JoinsBeatsAndLeaves) {
   EXPECT_EQ(coordinator_.join().capacity().cores(), 3u);
   EXPECT_EQ(coordinator_.join().highest_epoch(), 0u);
   EXPECT_EQ(coordinator_.beat().incarnation(), 7u);
-  EXPECT_EQ(coordinator_.beat().highest_epoch(), 42u);
-  EXPECT_GT(coordinator_.beat().round_trip_us(), 0u);
   EXPECT_EQ(folder_->highest_epoch(), 42u);
 }
 
 TEST_F(CoordinatorClientTest, JoinsAgainWhenItIsNoMemberAnyMore) {
   Connect();
-  coordinator_.WaitFor("beat", 1);
+  coordinator_.WaitForAnsweredBeat();
   coordinator_.AnswerBeat(absl::NotFoundError("join again"));
   coordinator_.WaitFor("join", 2);
   EXPECT_EQ(coordinator_.join().highest_epoch(), 42u);

@@ -70,5 +70,21 @@ TEST(ExpertNodeOptionsTest, NamesEveryBadFieldAtOnce) {
   }
 }
 
+TEST(ExpertNodeOptionsTest, ListensBeyondLoopbackWithCredentials) {
+  v1::NodeConfig config = GoodConfig();
+  config.set_listen("0.0.0.0:7400");
+  config.set_join("192.168.77.1:8500");
+  config.set_data("/var/lib/deltafin");
+  EXPECT_FALSE(OptionsFromConfig(config).ok());
+  EXPECT_FALSE(JoinOptionsFromConfig(config).ok());
+  config.set_cluster_token_file("/etc/deltafin/token");
+  EXPECT_TRUE(OptionsFromConfig(config).ok());
+  EXPECT_TRUE(JoinOptionsFromConfig(config).ok());
+  config.set_tls_ca("/etc/deltafin/ca.crt");
+  EXPECT_NE(std::string(OptionsFromConfig(config).status().message())
+                .find("credentials: "),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace deltafin

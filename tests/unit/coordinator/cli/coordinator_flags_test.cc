@@ -35,20 +35,24 @@ class CoordinatorFlagsTest : public ::testing::Test {
 };
 
 TEST_F(CoordinatorFlagsTest, NodesAreSeparatedByCommas) {
-  const auto options = Parse({"--model", "/m", "--nodes", "a:1,b:2"});
+  const auto options =
+      Parse({"--model", "/m", "--nodes", "127.0.0.1:1,127.0.0.2:2"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_THAT(options->nodes, ElementsAre("a:1", "b:2"));
+  EXPECT_THAT(options->nodes, ElementsAre("127.0.0.1:1", "127.0.0.2:2"));
 }
 
 TEST_F(CoordinatorFlagsTest, SpacesAroundNodesAreNoPartOfThem) {
   const auto options =
-      Parse({"--model", "/m", "--nodes", " a:1, b:2 ,[::1]:3"});
+      Parse({"--model", "/m", "--nodes", " 127.0.0.1:1, 127.0.0.2:2 ,[::1]:3"});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_THAT(options->nodes, ElementsAre("a:1", "b:2", "[::1]:3"));
+  EXPECT_THAT(options->nodes,
+              ElementsAre("127.0.0.1:1", "127.0.0.2:2", "[::1]:3"));
 }
 
 TEST_F(CoordinatorFlagsTest, EmptyNodesAreUsageErrors) {
-  for (const char* nodes : {"", " ", ",", "a:1,", "a:1,,b:2", "a:1 b:2"}) {
+  for (const char* nodes :
+       {"", " ", ",", "127.0.0.1:1,", "127.0.0.1:1,,127.0.0.2:2",
+        "127.0.0.1:1 127.0.0.2:2"}) {
     const auto status = Parse({"--model", "/m", "--nodes", nodes}).status();
     EXPECT_EQ(ExitCodeOf(status), kExitUsage) << nodes;
     EXPECT_THAT(std::string(status.message()), HasSubstr("host:port"));
@@ -56,15 +60,15 @@ TEST_F(CoordinatorFlagsTest, EmptyNodesAreUsageErrors) {
 }
 
 TEST_F(CoordinatorFlagsTest, FlagsOverrideTheFile) {
-  const std::string path =
-      ConfigFile("model: \"/m\" threads: 3 nodes: \"a:1\" spine: \"int8\"");
+  const std::string path = ConfigFile(
+      "model: \"/m\" threads: 3 nodes: \"127.0.0.1:1\" spine: \"int8\"");
   const auto options =
-      Parse({"--config", path, "--threads", "5", "--nodes", "c:3"});
+      Parse({"--config", path, "--threads", "5", "--nodes", "127.0.0.3:3"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->model_dir, "/m");
   EXPECT_EQ(options->num_threads, 5);
   EXPECT_EQ(options->precision, SpinePrecision::kInt8);
-  EXPECT_THAT(options->nodes, ElementsAre("c:3"));
+  EXPECT_THAT(options->nodes, ElementsAre("127.0.0.3:3"));
 }
 
 TEST_F(CoordinatorFlagsTest, BadFlagIsUsageAndBadFileIsInput) {

@@ -78,6 +78,28 @@ TEST(ReportTest, CountersAreWhatCameSince) {
   EXPECT_EQ(since[0].counters.resident_bytes(), 7u);
 }
 
+TEST(ReportTest, CountersOfANodeThatStartedAgainCountWhole) {
+  std::vector<NodeReport> before(1), after(1);
+  before[0].counters.set_slices_computed(10);
+  after[0].counters.set_slices_computed(4);
+  EXPECT_EQ(CountersSince(before, after)[0].counters.slices_computed(), 4u);
+}
+
+TEST(ReportTest, TellsOfNodesThatLostWorkOrDoNotAnswer) {
+  RunStatistics statistics;
+  NodeReport& node = statistics.nodes.emplace_back();
+  node.address = "host-a:7400";
+  node.reachable = false;
+  node.work.parts_lost = 3;
+  node.streams_opened = 2;
+  const std::string json = StatisticsJson(statistics);
+  EXPECT_THAT(json, HasSubstr("\"parts_lost\":3"));
+  EXPECT_THAT(json, HasSubstr("\"streams_opened\":2"));
+  EXPECT_THAT(json, HasSubstr("\"reachable\":false"));
+  EXPECT_THAT(StatsTable(statistics),
+              HasSubstr("lost 3 parts to others and does not answer"));
+}
+
 TEST(BenchTest, ReadsTheReportOfARun) {
   const auto run = ParseBenchRun(RunReportJson(Report()));
   ASSERT_TRUE(run.ok()) << run.status();

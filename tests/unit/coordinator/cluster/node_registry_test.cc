@@ -203,12 +203,12 @@ TEST_F(RegistryTest, ANamedMemberThatLeavesIsStillListed) {
 TEST_F(RegistryTest, ADrainingNodeHasNoShare) {
   Serve(JoinOf(1));
   Serve(JoinOf(2));
-  ASSERT_TRUE(registry_->SetDraining("id-1", true).ok());
+  ASSERT_TRUE(registry_->BeginDrain("id-1").ok());
   EXPECT_EQ(StateOf(1), MemberState::kDraining);
   EXPECT_FALSE(placement()->has_share(SlotOf(1)));
-  ASSERT_TRUE(registry_->SetDraining("id-1", false).ok());
+  ASSERT_TRUE(registry_->EndDrain("id-1").ok());
   EXPECT_EQ(StateOf(1), MemberState::kServing);
-  EXPECT_EQ(registry_->SetDraining("nobody", true).code(),
+  EXPECT_EQ(registry_->BeginDrain("nobody").status().code(),
             absl::StatusCode::kNotFound);
 }
 

@@ -129,5 +129,19 @@ TEST_F(RegistryTest, EveryFieldOutOfBoundsIsNamed) {
   EXPECT_EQ(registry_->health().nodes_size(), 0);
 }
 
+TEST_F(RegistryTest, WithoutCredentialsNodesOfOtherMachinesMayNotJoin) {
+  v1::JoinRequest join = JoinOf(1);
+  join.set_address("192.168.77.1:7400");
+  EXPECT_TRUE(registry_->Join(join).ok());
+  options_.loopback_only = true;
+  Restart();
+  const auto refused = registry_->Join(join);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(std::string(refused.status().message())
+                .find("refused to connect to 192.168.77.1:7400"),
+            std::string::npos);
+  EXPECT_TRUE(registry_->Join(JoinOf(2)).ok());
+}
+
 }  // namespace
 }  // namespace deltafin::testing

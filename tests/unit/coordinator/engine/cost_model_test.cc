@@ -40,6 +40,14 @@ TEST(CostModelTest, FollowsANodeThatChanges) {
   EXPECT_NEAR(model.CostOf(0, kStart).per_unit, 4e-3, 1e-4);
 }
 
+TEST(CostModelTest, OneHiccupCountsLittle) {
+  CostModel model;
+  model.Observe(0, Timing(2, 1), 1, 1, kStart);
+  model.Observe(0, Timing(1000, 500), 1, 1, kStart);
+  EXPECT_DOUBLE_EQ(model.CostOf(0, kStart).latency, 1e-3 + 0.2 * 2e-3);
+  EXPECT_DOUBLE_EQ(model.CostOf(0, kStart).per_unit, 1e-3 + 0.2 * 1e-3);
+}
+
 TEST(CostModelTest, ANodeLeftAloneIsTriedAgainLessAndLessOften) {
   CostModel model;
   model.Observe(0, Timing(51, 1), 1, 1, kStart);
@@ -48,8 +56,8 @@ TEST(CostModelTest, ANodeLeftAloneIsTriedAgainLessAndLessOften) {
     const NodeCost cost = model.CostOf(0, kStart + absl::Seconds(second));
     if (cost.latency == 0) ++num_tries;
   }
-  // At 31, 92, 213 and 454 seconds.
-  EXPECT_EQ(num_tries, 4);
+  // After 6, 17, 38, 79, 160 and 321 seconds.
+  EXPECT_EQ(num_tries, 6);
 }
 
 TEST(CostModelTest, ForgetsANodeThatWasAway) {

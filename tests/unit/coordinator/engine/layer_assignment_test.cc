@@ -63,7 +63,8 @@ class LayerAssignmentTest : public ::testing::Test {
 
 TEST_F(LayerAssignmentTest, KeepsTheCutWhereNodesAreAlike) {
   const Placement placement = Serving(4);
-  Plan(placement, std::vector<NodeFitness>(4, Known(1e-4, 1e-4)));
+  const std::vector<NodeFitness> nodes(4, Known(1e-4, 1e-4));
+  Plan(placement, nodes);
   EXPECT_EQ(SlicesOf(),
             (std::map<int, int>{{0, 48}, {1, 48}, {2, 48}, {3, 48}}));
   EXPECT_DOUBLE_EQ(assignment_.makespan(), 1e-4 + 48 * 1e-4);

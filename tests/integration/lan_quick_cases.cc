@@ -1,0 +1,167 @@
+// Cases that take seconds.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "tests/integration/lan_case.h"
+
+namespace deltafin::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+// Nodes that hold each reply back up to 2 ms: a step is nearly always in the
+// middle of a layer.
+const Words kSlowReplies{"--test-reply-delay-us", "2000:7"};
+constexpr int kTokens = 40;
+
+LanCase NodeKilled(const std::string& name, const LanPrompt& prompt,
+                   int after_requests) {
+  LanCase c;
+  c.name = name;
+  c.prompt = prompt;
+  c.run_flags = kEveryNodeWorks;
+  c.disturb = [after_requests](LanCluster& cluster, Process&) -> absl::Status {
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(1, after_requests));
+    cluster.node(1).Signal(SIGKILL);
+    return absl::OkStatus();
+  };
+  c.is_reported_lost = {1};
+  c.expect = [](LanCluster& cluster, const Json& report) {
+    EXPECT_EQ(NodeEntry(report, cluster.address(1))["reachable"], false);
+  };
+  return c;
+}
+
+LanCase TwoKilledInOneToken() {
+  LanCase c;
+  c.name = "TwoNodesKilledInOneToken";
+  c.prompt = ShortLanPrompt(kTokens);
+  c.run_flags = kEveryNodeWorks;
+  c.node_flags = kSlowReplies;
+  c.disturb = [](LanCluster& cluster, Process&) -> absl::Status {
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(0, 10 * kLanMoeLayers + 3));
+    cluster.node(0).Signal(SIGKILL);
+    cluster.node(2).Signal(SIGKILL);
+    return absl::OkStatus();
+  };
+  c.is_reported_lost = {0, 2};
+  return c;
+}
+
+// 3 seconds are longer than the two after which its work is given away.
+LanCase NodeStoppedForSeconds() {
+  LanCase c;
+  c.name = "NodeStoppedAndContinued";
+  c.prompt = ShortLanPrompt(200);
+  c.run_flags = kEveryNodeWorks;
+  c.node_flags = kSlowReplies;
+  c.disturb = [](LanCluster& cluster, Process&) -> absl::Status {
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(2, 10 * kLanMoeLayers));
+    cluster.node(2).Signal(SIGSTOP);
+    absl::SleepFor(absl::Seconds(3));
+    cluster.node(2).Signal(SIGCONT);
+    return absl::OkStatus();
+  };
+  c.loses_parts = {2};
+  c.is_reported_lost = {2};
+  return c;
+}
+
+LanCase CablePulled(const std::string& name, const LanPrompt& prompt,
+                    int after_requests) {
+  LanCase c;
+  c.name = name;
+  c.prompt = prompt;
+  c.run_flags = kEveryNodeWorks;
+  c.disturb = [after_requests](LanCluster& cluster, Process&) -> absl::Status {
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(3, after_requests));
+    return cluster.Down(3);
+  };
+  c.loses_parts = {3};
+  c.is_reported_lost = {3};
+  return c;
+}
+
+// A slow cable, so that messages are still on their way into it.
+LanCase CablePulledWithWritesPending() {
+  LanCase c = CablePulled("CablePulledWithWritesPending", LongLanPrompt(16), 0);
+  c.disturb = [](LanCluster& cluster, Process&) -> absl::Status {
+    LanLink slow;
+    slow.bits_per_second = 10'000'000;
+    RETURN_IF_ERROR(cluster.SetLink(3, slow));
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(3, 5));
+    return cluster.Down(3);
+  };
+  return c;
+}
+
+LanCase TenPercentLoss() {
+  LanCase c;
+  c.name = "TenPercentOfPacketsLost";
+  c.prompt = ShortLanPrompt(8);
+  c.prepare = [](LanCluster& cluster) -> absl::Status {
+    LanLink lossy;
+    lossy.loss_percent = 10;
+    for (int i = 0; i < cluster.num_nodes(); ++i) {
+      RETURN_IF_ERROR(cluster.SetLink(i, lossy));
+    }
+    return absl::OkStatus();
+  };
+  c.expect = [](LanCluster& cluster, const Json&) {
+    for (int i = 0; i < cluster.num_nodes(); ++i) {
+      const auto counters = cluster.box().Counters(i + 1);
+      ASSERT_TRUE(counters.ok()) << counters.status();
+      EXPECT_GT(counters->lost, 0);
+    }
+  };
+  return c;
+}
+
+LanCase Undisturbed() {
+  LanCase c;
+  c.name = "Undisturbed";
+  c.prompt = ShortLanPrompt(kTokens);
+  c.expect = [](LanCluster& cluster, const Json& report) {
+    for (int i = 0; i < cluster.num_nodes(); ++i) {
+      EXPECT_GT(NodeEntry(report, cluster.address(i))["slices_computed"], 0);
+    }
+  };
+  return c;
+}
+
+}  // namespace
+
+std::vector<LanCase> QuickLanCases(LanProfile profile) {
+  const LanPrompt token = ShortLanPrompt(kTokens);
+  const LanPrompt prefill = LongLanPrompt(8);
+  std::vector<LanCase> cases{
+      Undisturbed(),
+      NodeKilled("NodeKilledAtTheFirstToken", token,
+                 token.prefill_requests + 1),
+      NodeKilled("NodeKilledInMidPrefill", prefill,
+                 prefill.prefill_requests / 3),
+      TwoKilledInOneToken(),
+      NodeStoppedForSeconds(),
+  };
+  LanCase mid_layer = NodeKilled("NodeKilledInMidLayer", token,
+                                 20 * kLanMoeLayers + kLanMoeLayers / 2);
+  mid_layer.node_flags = kSlowReplies;
+  mid_layer.loses_parts = {1};
+  cases.push_back(mid_layer);
+  if (profile != LanProfile::kLoopback) {
+    cases.push_back(CablePulled("CablePulled", token, 10 * kLanMoeLayers));
+    cases.push_back(CablePulled("CablePulledInMidPrefill", prefill,
+                                prefill.prefill_requests / 3));
+  }
+  if (profile == LanProfile::kLan) {
+    cases.push_back(CablePulledWithWritesPending());
+    cases.push_back(TenPercentLoss());
+  }
+  for (LanCase& c : cases) c.profile = profile;
+  return cases;
+}
+
+}  // namespace deltafin::testing
