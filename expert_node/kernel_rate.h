@@ -10,9 +10,11 @@
 namespace deltafin {
 
 // Bytes of slices a second for one token, from memory, on all threads: the best
-// of some rounds over 32 MiB of generated slices, since a busy machine makes
-// single rounds slow. Takes some `longest`, whole rounds. Errors:
-// RESOURCE_EXHAUSTED.
+// of some rounds over 32 MiB of generated slices. What counts is the threads'
+// own CPU time, so that other programs, as nodes that start at the same moment,
+// take nothing from it but their share of memory bandwidth; threads beyond the
+// CPUs this process may use add nothing. Takes some `longest`, whole rounds.
+// Errors: RESOURCE_EXHAUSTED.
 absl::StatusOr<double> MeasureKernelRate(const ExpertKernel& kernel,
                                          const ExpertShape& shape,
                                          const SituParams& situ,
