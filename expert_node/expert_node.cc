@@ -107,7 +107,7 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       identity_,
       LayerStreamContext{spec_, *engine_, counters_, gate_,
                          options_.max_request_tokens, options_.queue_limits,
-                         options_.reply_delay},
+                         options_.reply_delay, options_.reply_error},
       *store_);
 }
 

@@ -1,6 +1,7 @@
 #include "expert_node/node_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +58,7 @@ struct Flags {
   std::optional<uint32_t> threads;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
   std::string test_reply_delay;             // MAX:SEED
+  std::optional<uint32_t> test_fail_reply;
 };
 
 std::string KernelNames() {
@@ -122,6 +124,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "--test-reply-delay-us", flags.test_reply_delay,
          "For tests: hold replies back up to MAX us at random, MAX:SEED")
       ->group("");  // not in --help
+  app.add_option("--test-fail-reply", flags.test_fail_reply,
+                 "For tests: compute each N-th part and answer with an error")
+      ->check(CLI::PositiveNumber)
+      ->group("");
 }
 
 void RefuseEmptyValues(CLI::App& app) {
@@ -205,6 +211,15 @@ absl::StatusOr<absl::Duration> ParseMeasureDisk(const Flags& flags) {
       "--measure-disk: '{}', want seconds, 1 to {}", text, kMaxMeasureSeconds));
 }
 
+std::function<absl::Status()> FailEach(uint32_t nth) {
+  auto count = std::make_shared<std::atomic<uint32_t>>(0);
+  return [nth, count] {
+    return ++*count % nth == 0
+               ? absl::DataLossError("an error that a test asked for")
+               : absl::OkStatus();
+  };
+}
+
 NodeCommand CommandFrom(const Flags& flags) {
   v1::NodeConfig config;
   if (!flags.config.empty()) {
@@ -238,6 +253,9 @@ NodeCommand CommandFrom(const Flags& flags) {
     auto delay = ParseReplyDelay(flags.test_reply_delay);
     if (!delay.ok()) return Refuse(kExitUsage, delay.status());
     command.options.reply_delay = *std::move(delay);
+  }
+  if (flags.test_fail_reply) {
+    command.options.reply_error = FailEach(*flags.test_fail_reply);
   }
   return command;
 }

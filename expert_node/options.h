@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
@@ -59,6 +60,8 @@ struct ExpertNodeOptions {
   RequestQueueLimits queue_limits;
   // Tests: how long to hold each reply back. Thread-safe, may be empty.
   std::function<absl::Duration()> reply_delay;
+  // Tests: what a part that was computed ends with. Thread-safe, may be empty.
+  std::function<absl::Status()> reply_error;
 };
 
 // A node's part in a cluster that it joins by itself.
