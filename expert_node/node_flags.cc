@@ -126,7 +126,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->group("");  // not in --help
   app.add_option("--test-fail-reply", flags.test_fail_reply,
                  "For tests: compute each N-th part and answer with an error")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1, 1'000'000))
       ->group("");
 }
 
