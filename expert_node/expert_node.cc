@@ -20,6 +20,9 @@ namespace deltafin {
 namespace {
 
 constexpr absl::Duration kKernelMeasurement = absl::Milliseconds(50);
+// Best for all sizes of memory in docs/performance.md; a few times more or less
+// changes little.
+constexpr double kHeatHalfLifeTokens = 100;
 
 uint64_t AllExpertsBytes(const ModelSpec& spec) {
   const ExpertShape shape = spec.expert_shape();
@@ -80,7 +83,8 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
   ASSIGN_OR_RETURN(
       std::unique_ptr<TieredStore> store,
       TieredStore::Create(std::move(experts),
-                          {complete.ram_bytes, complete.num_readers}));
+                          {complete.ram_bytes, complete.num_readers,
+                           kHeatHalfLifeTokens * spec.num_moe_layers()}));
   return std::unique_ptr<ExpertNode>(
       new ExpertNode(complete, spec, std::move(store), std::move(meter)));
 }

@@ -86,8 +86,8 @@ absl::StatusOr<std::unique_ptr<TieredStore>> TieredStore::Create(
       !status.ok()) {
     return status;
   }
-  auto cache =
-      ExpertCache::Create(shape.slice_offset(1), options.capacity_bytes);
+  auto cache = ExpertCache::Create(
+      shape.slice_offset(1), options.capacity_bytes, options.heat_half_life);
   if (!cache.ok()) return cache.status();
   std::unique_ptr<TieredStore> store(
       new TieredStore(std::move(lower), *std::move(cache)));
@@ -126,7 +126,11 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
   lease->order_.reserve(wanted.size());
   std::vector<std::pair<uint64_t, int>> filling;  // fill number, unit
   MutexLock lock(mutex_);
+  cache_->BeginRequest();
   for (size_t i = 0; i < wanted.size(); ++i) {
+    if (i == 0 || wanted[i].expert != wanted[i - 1].expert) {
+      cache_->Use(wanted[i].expert);
+    }
     SliceLease::Shared::Unit& unit = lease->shared_->units[i];
     unit.key = wanted[i];
     Entry* entry = cache_->Find(wanted[i]);

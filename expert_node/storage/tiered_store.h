@@ -26,6 +26,8 @@ struct TieredStoreOptions {
   // Threads that read and repack. Disks here are saturated by one; more hide
   // the repacking and the latency of others.
   int num_readers = 4;
+  // Requests after which a use of an expert counts half when room is made.
+  double heat_half_life = 1000;
 };
 
 struct TieredStoreStats {

@@ -16,6 +16,8 @@ namespace deltafin::testing {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(40);
+// Longer than a layer takes, shorter than the patience with a silent node.
+constexpr absl::Duration kStandstill = absl::Milliseconds(500);
 constexpr std::chrono::seconds kAskTimeout{10};
 constexpr int kServerPort = 8500;
 
@@ -149,6 +151,22 @@ absl::Status LanCluster::WaitForLayerRequests(int index, int64_t count) {
   }
   return absl::DeadlineExceededError(absl::StrCat(
       "node ", index, ": ", seen, " layer requests, waited for ", count));
+}
+
+absl::Status LanCluster::WaitForStandstill(int index) {
+  ASSIGN_OR_RETURN(const Line line, CallNode(index));
+  const absl::Time deadline = absl::Now() + kPatience;
+  ASSIGN_OR_RETURN(int64_t last, AskLayerRequests(line.channel));
+  absl::Time since = absl::Now();
+  while (absl::Now() < deadline) {
+    if (absl::Now() - since >= kStandstill) return absl::OkStatus();
+    absl::SleepFor(absl::Milliseconds(10));
+    ASSIGN_OR_RETURN(const int64_t seen, AskLayerRequests(line.channel));
+    if (seen != last) since = absl::Now();
+    last = seen;
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("node ", index, ": still at work, ", last, " requests"));
 }
 
 }  // namespace deltafin::testing

@@ -64,6 +64,9 @@ class LanCluster {
   absl::StatusOr<int64_t> LayerRequests(int index);
   // Waits until there are that many. Errors: DEADLINE_EXCEEDED.
   absl::Status WaitForLayerRequests(int index, int64_t count);
+  // Waits until the node has answered none for a while: the layer waits for
+  // another node. Errors: DEADLINE_EXCEEDED.
+  absl::Status WaitForStandstill(int index);
 
   // A server, over one connection from `place` that is not made again.
   struct Line {

@@ -35,6 +35,20 @@ LanCase NodeKilled(const std::string& name, const LanPrompt& prompt,
   return c;
 }
 
+// The layer waits for the stopped node before that dies.
+LanCase KilledInMidLayer() {
+  LanCase c = NodeKilled("NodeKilledInMidLayer", ShortLanPrompt(kTokens), 0);
+  c.disturb = [](LanCluster& cluster, Process&) -> absl::Status {
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(1, 20 * kLanMoeLayers));
+    cluster.node(1).Signal(SIGSTOP);
+    RETURN_IF_ERROR(cluster.WaitForStandstill(0));
+    cluster.node(1).Signal(SIGKILL);
+    return absl::OkStatus();
+  };
+  c.loses_parts = {1};
+  return c;
+}
+
 LanCase TwoKilledInOneToken() {
   LanCase c;
   c.name = "TwoNodesKilledInOneToken";
@@ -169,15 +183,11 @@ std::vector<LanCase> QuickLanCases(LanProfile profile) {
                  token.prefill_requests + 1),
       NodeKilled("NodeKilledInMidPrefill", prefill,
                  prefill.prefill_requests / 3),
+      KilledInMidLayer(),
       TwoKilledInOneToken(),
       NodeStoppedForSeconds(),
       NodeFailsAfterTheReduceBegan(),
   };
-  LanCase mid_layer = NodeKilled("NodeKilledInMidLayer", token,
-                                 20 * kLanMoeLayers + kLanMoeLayers / 2);
-  mid_layer.node_flags = kSlowReplies;
-  mid_layer.loses_parts = {1};
-  cases.push_back(mid_layer);
   if (profile != LanProfile::kLoopback) {
     cases.push_back(CablePulled("CablePulled", token, 10 * kLanMoeLayers));
     cases.push_back(CablePulled("CablePulledInMidPrefill", prefill,
