@@ -267,7 +267,9 @@ TEST_F(RegistryTest, EqualMachinesHaveEqualSharesWhoeverCameFirst) {
     *beat.mutable_capacity() = join.capacity();
     ASSERT_TRUE(registry_->Heartbeat(beat).ok());
   }
-  for (const v1::NodeHealth& node : registry_->health().nodes()) {
+  const v1::ClusterHealth health = registry_->health();
+  ASSERT_EQ(health.nodes_size(), 3);
+  for (const v1::NodeHealth& node : health.nodes()) {
     EXPECT_DOUBLE_EQ(node.share(), 1.0 / 3);
   }
 }
