@@ -148,6 +148,10 @@ std::shared_ptr<QueuedRequest> LayerStream::Admit(
 void LayerStream::RunAndReply(const RequestQueue::Requests& requests) {
   std::vector<LayerResult> results = Run(requests);
   for (size_t i = 0; i < requests.size(); ++i) {
+    if (context_.reply_error && results[i].status.ok()) {
+      const absl::Status error = context_.reply_error();
+      if (!error.ok()) (results[i] = LayerResult()).status = error;
+    }
     const v1::LayerReply reply = Reply(*requests[i], std::move(results[i]));
     if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
     const bool sent = send_(reply);

@@ -46,6 +46,8 @@ struct LayerStreamContext {
   RequestQueueLimits queue_limits;
   // Tests: how long to hold a reply back. Empty: not at all. Thread-safe.
   std::function<absl::Duration()> reply_delay;
+  // Tests: what a part that was computed ends with. Empty: well. Thread-safe.
+  std::function<absl::Status()> reply_error;
 };
 
 class LayerStream {

@@ -11,6 +11,7 @@
 #include "common/net/listen_address.h"
 #include "common/net/termination_signal.h"
 #include "expert_node/data_folder.h"
+#include "expert_node/disk_measurement.h"
 #include "expert_node/expert_node.h"
 #include "expert_node/node_flags.h"
 #include "expert_node/node_membership.h"
@@ -99,9 +100,11 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   if (!command.join.data_dir.empty()) {
     ASSIGN_OR_RETURN(folder, DataFolder::Open(command.join.data_dir));
     command.options.node_id = folder->node_id();
+    command.options.sustained_read = folder->sustained_read();
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertNode> node,
                    ExpertNode::Create(command.options));
+  RETURN_IF_ERROR(node->MeasureKernel());
   RETURN_IF_ERROR(node->Start());
   const v1::HandshakeReply& identity = node->identity();
   spdlog::info("model {} kernel {} threads {} expert tier {} bytes",
@@ -133,6 +136,10 @@ int main(int argc, char** argv) {
     Fail(status);
     return kExitUsage;
   }
-  const absl::Status status = Serve(command, signals);
+  const absl::Status status =
+      command.measure_disk > absl::ZeroDuration()
+          ? RunDiskMeasurement(command.options.model_dir, command.join.data_dir,
+                               command.measure_disk)
+          : Serve(command, signals);
   return status.ok() ? kExitOk : Fail(status);
 }

@@ -51,6 +51,19 @@ constexpr MetricInfo kAnswerSeconds = {
     "deltafin_node_layer_request_seconds", MetricType::kHistogram,
     "From the arrival of a layer request to its reply"};
 
+constexpr MetricInfo kReadRate = {
+    "deltafin_node_read_bytes_per_second", kGauge,
+    "Rate of the drive, from its reads, 0: not known"};
+constexpr MetricInfo kSustained = {
+    "deltafin_node_sustained_read_bytes_per_second", kGauge,
+    "Rate that the drive sustained when it was measured, 0: never"};
+constexpr MetricInfo kThrottled = {
+    "deltafin_node_drive_throttled", kGauge,
+    "1 while the drive reads slower than it once sustained"};
+constexpr MetricInfo kKernelRate = {
+    "deltafin_node_kernel_bytes_per_second", kGauge,
+    "Bytes of experts through the kernel, as measured at the start"};
+
 double Seconds(int64_t microseconds) {
   return static_cast<double>(microseconds) * 1e-6;
 }
@@ -84,6 +97,11 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kReadSeconds, Seconds(requests.read_us));
   page.Add(kComputeSeconds, Seconds(requests.compute_us));
   page.Add(kAnswerSeconds, requests.answer_times);
+  const ReadRateReport read = node.read_rate();
+  page.Add(kReadRate, read.bytes_per_second);
+  page.Add(kSustained, read.sustained);
+  page.Add(kThrottled, read.throttled ? 1 : 0);
+  page.Add(kKernelRate, node.kernel_rate());
 }
 
 }  // namespace deltafin

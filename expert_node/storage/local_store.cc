@@ -100,21 +100,23 @@ absl::Status LocalStore::Scratch::GatherDown(const ExpertShape& shape,
 }
 
 absl::StatusOr<std::unique_ptr<LocalStore>> LocalStore::Open(
-    const std::string& model_dir, const ModelSpec& spec) {
+    const std::string& model_dir, const ModelSpec& spec, ReadRateMeter* meter) {
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                    Checkpoint::Open(model_dir));
   RETURN_IF_ERROR(ValidateCheckpoint(spec, *checkpoint));
   std::unique_ptr<LocalStore> store(
-      new LocalStore(spec, std::move(checkpoint)));
+      new LocalStore(spec, std::move(checkpoint), meter));
   RETURN_IF_ERROR(store->OpenReaders());
   return store;
 }
 
 LocalStore::LocalStore(const ModelSpec& spec,
-                       std::unique_ptr<Checkpoint> checkpoint)
+                       std::unique_ptr<Checkpoint> checkpoint,
+                       ReadRateMeter* meter)
     : spec_(spec),
       shape_(spec.expert_shape()),
-      checkpoint_(std::move(checkpoint)) {}
+      checkpoint_(std::move(checkpoint)),
+      meter_(meter) {}
 
 LocalStore::~LocalStore() = default;
 
@@ -205,8 +207,7 @@ absl::StatusOr<uint64_t> LocalStore::ReadPieces(std::span<Piece> pieces,
       bytes += sorted[end++]->bytes;
     }
     ASSIGN_OR_RETURN(const std::span<const uint8_t> span,
-                     readers_.at(first.file)
-                         ->Read(first.offset, bytes, scratch.spans[begin]));
+                     ReadSpan(first, bytes, scratch.spans[begin]));
     for (int i = begin; i < end; ++i) {
       sorted[i]->data = span.data() + (sorted[i]->offset - first.offset);
     }
@@ -214,6 +215,16 @@ absl::StatusOr<uint64_t> LocalStore::ReadPieces(std::span<Piece> pieces,
     begin = end;
   }
   return bytes_read;
+}
+
+absl::StatusOr<std::span<const uint8_t>> LocalStore::ReadSpan(
+    const Piece& first, uint64_t bytes, AlignedBuffer& buffer) const {
+  const DirectReader& reader = *readers_.at(first.file);
+  if (meter_ == nullptr) return reader.Read(first.offset, bytes, buffer);
+  const ReadRateMeter::Reading reading = meter_->Begin();
+  auto span = reader.Read(first.offset, bytes, buffer);
+  meter_->End(reading, span.ok() ? bytes : 0);
+  return span;
 }
 
 std::unique_ptr<LocalStore::Scratch> LocalStore::TakeScratch() {

@@ -18,6 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/base/safetensors.h"
 #include "expert_node/storage/expert_store.h"
+#include "expert_node/storage/read_rate_meter.h"
 
 namespace deltafin {
 
@@ -26,9 +27,11 @@ class LocalStore : public ExpertStore {
   // Opens every shard and checks that every tensor of the model is there with
   // its type and shape, so that a damaged directory is refused at start.
   // Errors: those of Checkpoint and ValidateCheckpoint, naming shard and
-  // tensor.
+  // tensor. `meter` is told of every read; it must outlive the store and may be
+  // null.
   static absl::StatusOr<std::unique_ptr<LocalStore>> Open(
-      const std::string& model_dir, const ModelSpec& spec);
+      const std::string& model_dir, const ModelSpec& spec,
+      ReadRateMeter* meter = nullptr);
   ~LocalStore() override;
 
   const ExpertShape& shape() const override { return shape_; }
@@ -44,7 +47,8 @@ class LocalStore : public ExpertStore {
   struct Piece;
   struct Scratch;
 
-  LocalStore(const ModelSpec& spec, std::unique_ptr<Checkpoint> checkpoint);
+  LocalStore(const ModelSpec& spec, std::unique_ptr<Checkpoint> checkpoint,
+             ReadRateMeter* meter);
   absl::Status OpenReaders();
   absl::StatusOr<uint64_t> ReadChecked(ExpertKey key, SliceRun run,
                                        std::span<uint8_t* const> out,
@@ -54,11 +58,14 @@ class LocalStore : public ExpertStore {
   // Reads the pieces, neighbours together, and returns the bytes read.
   absl::StatusOr<uint64_t> ReadPieces(std::span<Piece> pieces,
                                       Scratch& scratch) const;
+  absl::StatusOr<std::span<const uint8_t>> ReadSpan(
+      const Piece& first, uint64_t bytes, AlignedBuffer& buffer) const;
   std::unique_ptr<Scratch> TakeScratch();
 
   const ModelSpec spec_;
   const ExpertShape shape_;
   const std::unique_ptr<Checkpoint> checkpoint_;
+  ReadRateMeter* const meter_;
   // One for each shard with experts; read-only after Open.
   absl::flat_hash_map<const SafetensorsFile*, std::unique_ptr<DirectReader>>
       readers_;

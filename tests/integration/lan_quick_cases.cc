@@ -81,6 +81,32 @@ LanCase NodeStoppedForSeconds() {
   };
   c.loses_parts = {2};
   c.is_reported_lost = {2};
+  // It answers what was given away, from an epoch that is over.
+  c.expect = [](LanCluster& cluster, const Json& report) {
+    EXPECT_GT(NodeEntry(report, cluster.address(2))["replies_dropped"], 0);
+  };
+  return c;
+}
+
+// Its answer comes last: the others' parts of the layer are in the sum already.
+LanCase NodeFailsAfterTheReduceBegan() {
+  LanCase c;
+  c.name = "NodeAnswersWithAnErrorAfterTheReduceBegan";
+  c.prompt = ShortLanPrompt(kTokens);
+  c.run_flags = kEveryNodeWorks;
+  c.prepare = [](LanCluster& cluster) -> absl::Status {
+    cluster.SetFlags(
+        1, {"--test-reply-delay-us", "20000:7", "--test-fail-reply", "30"});
+    cluster.node(1).Signal(SIGTERM);
+    return cluster.Restart(1);
+  };
+  c.loses_parts = {1};
+  c.expect = [](LanCluster& cluster, const Json& report) {
+    const Json& node = NodeEntry(report, cluster.address(1));
+    EXPECT_EQ(node["reachable"], true);
+    EXPECT_EQ(node["streams_opened"], 1);
+    EXPECT_GE(node["layer_requests"], 30);
+  };
   return c;
 }
 
@@ -160,6 +186,7 @@ std::vector<LanCase> QuickLanCases(LanProfile profile) {
       KilledInMidLayer(),
       TwoKilledInOneToken(),
       NodeStoppedForSeconds(),
+      NodeFailsAfterTheReduceBegan(),
   };
   if (profile != LanProfile::kLoopback) {
     cases.push_back(CablePulled("CablePulled", token, 10 * kLanMoeLayers));
