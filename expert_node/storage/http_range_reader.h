@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,9 @@ struct HttpRequest {
   WantedRange wanted;
   // Bound of a text body of a 2xx answer; of others the first 4 KiB are kept.
   size_t max_text_bytes = 4096;
+  // Called by the reader's thread once the transfer is done; must not block.
+  // May be empty.
+  std::function<void()> on_done;
 };
 
 // What all transfers of a reader cost.
@@ -81,6 +85,7 @@ class HttpTransfer {
 
   // Blocks. False when the deadline passed first.
   virtual bool WaitUntil(absl::Time deadline) = 0;
+  bool done() { return WaitUntil(absl::UnixEpoch()); }
   // Bytes at the front of `wanted.out` that are stored, right ones also when
   // the transfer failed later.
   virtual uint64_t received() const = 0;

@@ -58,8 +58,6 @@ class RequestTries {
   absl::Status Again(const absl::Status& failure, const HttpAnswer* answer);
 
  private:
-  bool MayTryAgain(const absl::Status& failure, int status);
-
   RequestPace& pace_;
   int failures_ = 0;
   int wrong_answers_ = 0;

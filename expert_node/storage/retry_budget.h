@@ -5,6 +5,8 @@
 // threads use it. Thread-safe; never blocks.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
