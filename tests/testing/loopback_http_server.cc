@@ -159,6 +159,7 @@ void LoopbackHttpServer::Impl::Serve(Connection& connection) {
     const ReceivedRequest request = ParseHeader(buffer.substr(0, end));
     buffer.erase(0, end + 4);
     if (!handler(request, stream)) break;
+    if (request.field("connection") == "close") break;
   }
   --open;
   shutdown(fd, SHUT_RDWR);
