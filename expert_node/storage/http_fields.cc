@@ -6,6 +6,8 @@
 namespace deltafin {
 namespace {
 
+constexpr uint64_t kMostSeconds = uint64_t{1} << 40;
+
 std::string_view Trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return {};
@@ -79,7 +81,7 @@ std::optional<absl::Duration> ParseRetryAfter(std::string_view text,
                                               absl::Time now) {
   text = Trimmed(text);
   if (const auto seconds = ParseDecimal(text)) {
-    return absl::Seconds(static_cast<int64_t>(*seconds));
+    return absl::Seconds(std::min(*seconds, kMostSeconds));
   }
   absl::Time date;
   std::string error;

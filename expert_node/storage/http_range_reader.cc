@@ -3,6 +3,7 @@
 #include <curl/curl.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
 #include "expert_node/storage/http_transfer.h"
@@ -70,6 +72,8 @@ struct Active {
   std::unique_ptr<curl_slist, FreeList> header_lines;
   std::array<char, CURL_ERROR_SIZE> details = {};
   std::unique_ptr<CURL, FreeEasy> easy;  // uses the others
+  absl::Time window_start;               // of the stall watch
+  curl_off_t window_bytes = 0;           // that had come then
 };
 
 void SetRequest(CURL* easy, const HttpRequest& request) {
@@ -96,11 +100,6 @@ void SetLimits(CURL* easy, const HttpOptions& options) {
   curl_easy_setopt(
       easy, CURLOPT_CONNECTTIMEOUT_MS,
       static_cast<long>(absl::ToInt64Milliseconds(options.connect_timeout)));
-  curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT,
-                   static_cast<long>(options.stall_bytes_per_second));
-  curl_easy_setopt(
-      easy, CURLOPT_LOW_SPEED_TIME,
-      static_cast<long>(absl::ToInt64Seconds(options.stall_timeout)));
 }
 
 }  // namespace
@@ -115,6 +114,7 @@ struct HttpRangeReader::Loop {
   void Begin(std::shared_ptr<RangeTransfer> transfer);
   void EndCancelled();
   void EndFinished();
+  void EndStalled();
   void End(CURL* easy, CURLcode code);
 
   const HttpOptions options;
@@ -137,7 +137,7 @@ HttpRangeReader::Loop::Loop(const HttpOptions& opts)
       }()) {
   CHECK(multi != nullptr);
   CHECK(options.max_connections >= 1);
-  CHECK(options.stall_timeout >= absl::Seconds(1));
+  CHECK(options.stall_timeout > absl::ZeroDuration());
   curl_multi_setopt(multi, CURLMOPT_MAX_TOTAL_CONNECTIONS,
                     static_cast<long>(options.max_connections));
   curl_multi_setopt(multi, CURLMOPT_MAXCONNECTS,
@@ -157,13 +157,16 @@ HttpRangeReader::Loop::~Loop() {
 
 void HttpRangeReader::Loop::Run() {
   pthread_setname_np(pthread_self(), "http-ranges");
+  const int watch_ms = static_cast<int>(std::clamp<int64_t>(
+      absl::ToInt64Milliseconds(options.stall_timeout / 4), 1, 1000));
   while (true) {
     EndCancelled();
     if (!BeginWaiting()) break;
     int running = 0;
     curl_multi_perform(multi, &running);
     EndFinished();
-    curl_multi_poll(multi, nullptr, 0, 1000, nullptr);
+    EndStalled();
+    curl_multi_poll(multi, nullptr, 0, watch_ms, nullptr);
   }
   EndCancelled();
 }
@@ -204,6 +207,7 @@ void HttpRangeReader::Loop::Begin(std::shared_ptr<RangeTransfer> transfer) {
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, OnBody);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer.get());
   begun->transfer = std::move(transfer);
+  begun->window_start = absl::Now();
   CHECK(curl_multi_add_handle(multi, easy) == CURLM_OK);
   active.emplace(easy, std::move(begun));
 }
@@ -237,6 +241,25 @@ void HttpRangeReader::Loop::EndFinished() {
     End(message->easy_handle, message->data.result);
     curl_multi_wakeup(multi);  // one that waits may begin at once
   }
+}
+
+// curl's own watch averages over seconds, and takes none but whole ones.
+void HttpRangeReader::Loop::EndStalled() {
+  const absl::Time now = absl::Now();
+  const double least = options.stall_bytes_per_second *
+                       absl::ToDoubleSeconds(options.stall_timeout);
+  std::vector<CURL*> stalled;
+  for (const auto& [easy, one] : active) {
+    if (now - one->window_start < options.stall_timeout) continue;
+    curl_off_t bytes = 0;
+    curl_easy_getinfo(easy, CURLINFO_SIZE_DOWNLOAD_T, &bytes);
+    if (static_cast<double>(bytes - one->window_bytes) < least) {
+      stalled.push_back(easy);
+    }
+    one->window_start = now;
+    one->window_bytes = bytes;
+  }
+  for (CURL* const easy : stalled) End(easy, CURLE_OPERATION_TIMEDOUT);
 }
 
 void HttpRangeReader::Loop::End(CURL* easy, CURLcode code) {

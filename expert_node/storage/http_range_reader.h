@@ -26,7 +26,7 @@ struct HttpOptions {
   int max_connections = 8;
   absl::Duration connect_timeout = absl::Seconds(15);
   // A transfer that brings less than stall_bytes_per_second for stall_timeout
-  // ends with UNAVAILABLE. Whole seconds, at least one.
+  // ends with UNAVAILABLE.
   absl::Duration stall_timeout = absl::Seconds(20);
   int stall_bytes_per_second = 1024;
 };

@@ -44,7 +44,7 @@ class HubTest : public ::testing::Test {
     options_.retry.first_backoff = absl::Milliseconds(2);
     options_.retry.longest_backoff = absl::Milliseconds(10);
     options_.retry.max_failures = 4;
-    options_.http.stall_timeout = absl::Seconds(1);
+    options_.http.stall_timeout = absl::Milliseconds(500);
     options_.http.stall_bytes_per_second = 1000;
   }
 
