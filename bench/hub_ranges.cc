@@ -110,8 +110,8 @@ void Main(const Options& options) {
   auto source = HubSource::Create(hub);
   CHECK_OK(source.status());
   const double before_mib = PeakMiB();
-  std::vector<std::vector<uint8_t>> out(static_cast<size_t>(options.parallel),
-                                        std::vector<uint8_t>(kExpertBytes));
+  std::vector<std::vector<uint8_t>> out(static_cast<size_t>(options.parallel));
+  for (auto& one : out) one.resize(kExpertBytes);
   double seconds = 0;
   for (int i = 0; i < options.rounds; ++i) seconds += Round(**source, out);
   Report(options, seconds, before_mib, PeakMiB());
