@@ -101,7 +101,6 @@ LanCase NodeFailsAfterTheReduceBegan() {
     return cluster.Restart(1);
   };
   c.loses_parts = {1};
-  c.is_reported_lost = {1};
   c.expect = [](LanCluster& cluster, const Json& report) {
     const Json& node = NodeEntry(report, cluster.address(1));
     EXPECT_EQ(node["streams_opened"], 1);  // it answered: no stream was lost
