@@ -103,9 +103,8 @@ LanCase NodeFailsAfterTheReduceBegan() {
   c.loses_parts = {1};
   c.expect = [](LanCluster& cluster, const Json& report) {
     const Json& node = NodeEntry(report, cluster.address(1));
-    EXPECT_EQ(node["reachable"], true);
-    EXPECT_EQ(node["streams_opened"], 1);
-    EXPECT_GE(node["layer_requests"], 30);
+    EXPECT_EQ(node["streams_opened"], 1);  // it answered: no stream was lost
+    EXPECT_GT(node["replies"], 0);
   };
   return c;
 }
