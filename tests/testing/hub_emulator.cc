@@ -272,8 +272,8 @@ bool HubEmulator::Impl::Send(const ReceivedRequest& request,
 HubEmulator::HubEmulator() : impl_(std::make_unique<Impl>()) {}
 
 HubEmulator::~HubEmulator() {
-  impl_->hub.reset();
-  impl_->cdn.reset();
+  if (impl_->hub) impl_->hub->Stop();
+  if (impl_->cdn) impl_->cdn->Stop();
 }
 
 absl::StatusOr<std::unique_ptr<HubEmulator>> HubEmulator::Start(
@@ -283,18 +283,20 @@ absl::StatusOr<std::unique_ptr<HubEmulator>> HubEmulator::Start(
   ASSIGN_OR_RETURN(
       impl.files, ListEmulatedFiles(options.directory, options.lfs_from_bytes));
   impl.options = std::move(options);
-  ASSIGN_OR_RETURN(
-      impl.cdn,
-      LoopbackHttpServer::Start(impl.options.cdn_address, impl.options.cdn_port,
-                                [&impl](auto& request, auto& answer) {
-                                  return impl.AnswerCdn(request, answer);
-                                }));
-  ASSIGN_OR_RETURN(
-      impl.hub,
-      LoopbackHttpServer::Start(impl.options.hub_address, impl.options.hub_port,
-                                [&impl](auto& request, auto& answer) {
-                                  return impl.AnswerHub(request, answer);
-                                }));
+  ASSIGN_OR_RETURN(impl.cdn,
+                   LoopbackHttpServer::Listen(impl.options.cdn_address,
+                                              impl.options.cdn_port));
+  ASSIGN_OR_RETURN(impl.hub,
+                   LoopbackHttpServer::Listen(impl.options.hub_address,
+                                              impl.options.hub_port));
+  impl.cdn->Serve(
+      [&impl](const ReceivedRequest& request, AnswerStream& answer) {
+        return impl.AnswerCdn(request, answer);
+      });
+  impl.hub->Serve(
+      [&impl](const ReceivedRequest& request, AnswerStream& answer) {
+        return impl.AnswerHub(request, answer);
+      });
   return emulator;
 }
 

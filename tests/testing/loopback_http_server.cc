@@ -168,17 +168,18 @@ void LoopbackHttpServer::Impl::Serve(Connection& connection) {
 
 LoopbackHttpServer::LoopbackHttpServer() : impl_(std::make_unique<Impl>()) {}
 
-LoopbackHttpServer::~LoopbackHttpServer() {
+LoopbackHttpServer::~LoopbackHttpServer() { Stop(); }
+
+void LoopbackHttpServer::Stop() {
   impl_->stop = true;
   if (impl_->acceptor.joinable()) impl_->acceptor.join();
 }
 
-absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> LoopbackHttpServer::Start(
-    const std::string& address, int port, Handler handler) {
+absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> LoopbackHttpServer::Listen(
+    const std::string& address, int port) {
   std::unique_ptr<LoopbackHttpServer> server(new LoopbackHttpServer);
   Impl& impl = *server->impl_;
   impl.address = address;
-  impl.handler = std::move(handler);
   impl.listener =
       FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
@@ -195,8 +196,12 @@ absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> LoopbackHttpServer::Start(
     return ErrnoStatus(errno, "listen on", address);
   }
   impl.port = ntohs(at.sin_port);
-  impl.acceptor = std::thread([&impl] { impl.Accept(); });
   return server;
+}
+
+void LoopbackHttpServer::Serve(Handler handler) {
+  impl_->handler = std::move(handler);
+  impl_->acceptor = std::thread([impl = impl_.get()] { impl->Accept(); });
 }
 
 const std::string& LoopbackHttpServer::address() const {

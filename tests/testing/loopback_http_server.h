@@ -41,11 +41,13 @@ class LoopbackHttpServer {
   using Handler =
       std::function<bool(const ReceivedRequest& request, AnswerStream& answer)>;
 
-  // Listens on `address` (IPv4); port 0 takes a free one. `handler` is called
-  // from many threads.
-  static absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> Start(
-      const std::string& address, int port, Handler handler);
-  // Closes all connections and joins.
+  // Listens on `address` (IPv4); port 0 takes a free one.
+  static absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> Listen(
+      const std::string& address, int port);
+  // Begins to answer; once. `handler` is called from many threads.
+  void Serve(Handler handler);
+  // Closes all connections and joins; idempotent.
+  void Stop();
   ~LoopbackHttpServer();
   LoopbackHttpServer(const LoopbackHttpServer&) = delete;
   LoopbackHttpServer& operator=(const LoopbackHttpServer&) = delete;

@@ -146,7 +146,8 @@ TEST_F(FileDownloadTest, FetchesHardlyMoreAfterFiveKills) {
   for (int kills = 0; kills < 5; ++kills) {
     const uint64_t at = PartBytes(out_.path()) + random() % (kBytes / 6);
     const pid_t child = Fork(download);
-    while (PartBytes(out_.path()) < at) {
+    while (PartBytes(out_.path()) < at &&
+           waitpid(child, nullptr, WNOHANG) == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     kill(child, SIGKILL);
