@@ -16,10 +16,10 @@
 #include "absl/time/time.h"
 #include "coordinator/engine/cost_model.h"
 #include "coordinator/engine/dispatch_plan.h"
+#include "coordinator/engine/expected_experts.h"
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
 #include "coordinator/engine/node_work.h"
-#include "coordinator/engine/read_ahead_gate.h"
 #include "coordinator/engine/reduction.h"
 #include "coordinator/engine/stall_watch.h"
 
@@ -82,7 +82,6 @@ class LayerExchange {
   absl::Status Handle(const NodeEvent& event);
   absl::Status TakeReply(int node);
   bool TakesHints(int node) const;
-  void SendExpected(int node);
   void Learn(int node, const v1::LayerReply& reply, absl::Time now);
 
   // Gives away the work of nodes that are gone or stalled.
@@ -114,10 +113,7 @@ class LayerExchange {
   bool nobody_ = false;           // there was no member to plan for
   std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
-  std::vector<ReadAheadGate> gates_;       // per node
-  std::vector<v1::NodeRequest> expects_;   // scratch of Expect, per node
-  std::vector<NodeRun> home_runs_;         // likewise
-  std::vector<int32_t> expected_experts_;  // likewise
+  ExpectedExperts expected_;
   std::vector<NodeWork> work_;
   std::vector<int64_t> num_late_;  // replies between steps, per node
   std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers
