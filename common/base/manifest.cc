@@ -12,6 +12,7 @@
 #include "common/base/digest.h"
 #include "common/base/direct_reader.h"
 #include "common/base/file_io.h"
+#include "common/base/model_directory.h"
 #include "common/base/safetensors.h"
 #include "common/base/status_macros.h"
 
@@ -124,21 +125,62 @@ absl::StatusOr<std::vector<std::string>> FilesOfModel(
   return files;
 }
 
+bool IsSha256(std::string_view text) {
+  return text.size() == 64 &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+absl::StatusOr<Manifest> InstalledManifest(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxCacheBytes));
+  absl::StatusOr<Manifest> manifest = Manifest::Parse(text);
+  if (!manifest.ok()) return AddContext(manifest.status(), path);
+  return manifest;
+}
+
 }  // namespace
 
-std::string Manifest::Digest() const {
-  Sha256 sha;
+std::string Manifest::Text() const {
+  std::string text;
   for (const ManifestEntry& entry : entries) {
-    const std::string line =
-        fmt::format("{} {} {}\n", entry.file, entry.bytes, entry.sha256);
-    sha.Update({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
+    text += fmt::format("{} {} {}\n", entry.file, entry.bytes, entry.sha256);
   }
-  return sha.FinishHex();
+  return text;
+}
+
+std::string Manifest::Digest() const {
+  const std::string text = Text();
+  return Sha256Hex(
+      {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+absl::StatusOr<Manifest> Manifest::Parse(std::string_view text) {
+  Manifest manifest;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string line(text.substr(0, end));
+    std::istringstream words(line);
+    ManifestEntry entry;
+    std::string rest;
+    if (end == std::string_view::npos ||
+        !(words >> entry.file >> entry.bytes >> entry.sha256) ||
+        !IsSha256(entry.sha256) || words >> rest) {
+      return absl::DataLossError(
+          fmt::format("line {} is no \"file size sha256\": {}",
+                      manifest.entries.size() + 1, line.substr(0, 200)));
+    }
+    manifest.entries.push_back(std::move(entry));
+    text.remove_prefix(end + 1);
+  }
+  return manifest;
 }
 
 absl::StatusOr<Manifest> ManifestOfDirectory(
     const std::string& model_dir, const std::string& cache_file,
     const std::function<void(uint64_t, uint64_t)>& progress) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(model_dir));
+  if (layout == ModelLayout::kInstalled) {
+    return InstalledManifest(InstalledPaths(model_dir).manifest());
+  }
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    FilesOfModel(model_dir));
   std::vector<FileIdentity> identities;
