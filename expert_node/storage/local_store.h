@@ -18,6 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/base/safetensors.h"
 #include "expert_node/storage/expert_store.h"
+#include "expert_node/storage/released_run.h"
 
 namespace deltafin {
 
@@ -41,30 +42,23 @@ class LocalStore : public ExpertStore {
       absl::FunctionRef<void(int slice)> ready) override;
 
  private:
-  struct Piece;
-  struct Scratch;
-
   LocalStore(const ModelSpec& spec, std::unique_ptr<Checkpoint> checkpoint);
   absl::Status OpenReaders();
   absl::StatusOr<uint64_t> ReadChecked(ExpertKey key, SliceRun run,
                                        std::span<uint8_t* const> out,
                                        absl::FunctionRef<void(int)> ready,
-                                       Scratch& scratch);
-  absl::StatusOr<std::vector<Piece>> Locate(ExpertKey key, SliceRun run) const;
-  // Reads the pieces, neighbours together, and returns the bytes read.
-  absl::StatusOr<uint64_t> ReadPieces(std::span<Piece> pieces,
-                                      Scratch& scratch) const;
-  std::unique_ptr<Scratch> TakeScratch();
+                                       ReleasedRun& released) const;
+  std::unique_ptr<ReleasedRun> TakeIdle();
 
   const ModelSpec spec_;
   const ExpertShape shape_;
   const std::unique_ptr<Checkpoint> checkpoint_;
   // One for each shard with experts; read-only after Open.
-  absl::flat_hash_map<const SafetensorsFile*, std::unique_ptr<DirectReader>>
-      readers_;
+  std::vector<std::unique_ptr<DirectReader>> readers_;
+  absl::flat_hash_map<const SafetensorsFile*, size_t> reader_of_;
   Mutex mutex_;
   // Buffers of finished reads, for the next ones.
-  std::vector<std::unique_ptr<Scratch>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ReleasedRun>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace deltafin
