@@ -19,12 +19,12 @@
 #include "absl/status/statusor.h"
 #include "common/base/folder_lock.h"
 #include "common/base/model_spec.h"
-#include "common/base/mutex.h"
 #include "expert_node/storage/expert_store.h"
 
 namespace deltafin {
 
 class LayerRecords;
+struct RecordShared;
 
 // What a folder of records is of: another one is refused.
 struct RecordModel {
@@ -125,24 +125,18 @@ class RecordStore : public ExpertStore {
   RecordStoreStats stats() const;
 
  private:
-  struct Counts;
-
   RecordStore(std::string folder, RecordModel model, FolderLock lock,
               const RecordStoreOptions& options);
   absl::Status OpenLayers();
   // Errors: INVALID_ARGUMENT for a name outside the model.
   absl::StatusOr<LayerRecords*> LayerOf(ExpertKey key, SliceRun run) const;
-  absl::Status TakeRoom(uint64_t bytes);
-  void GiveRoomBack(uint64_t bytes);
+  LayerRecords* FindLayer(ExpertKey key) const;
 
   const std::string folder_;
   const RecordModel model_;
   const FolderLock lock_;
-  const uint64_t reserve_bytes_;
-  mutable Mutex mutex_;
-  uint64_t quota_bytes_ ABSL_GUARDED_BY(mutex_);
-  uint64_t installing_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By layer; null below first_moe_layer.
+  const std::unique_ptr<RecordShared> shared_;
+  // By layer, read-only after Open; null below first_moe_layer.
   std::vector<std::unique_ptr<LayerRecords>> layers_;
 };
 
