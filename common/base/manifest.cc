@@ -98,21 +98,6 @@ class DigestCache {
   bool changed_ = false;
 };
 
-absl::StatusOr<std::string> HashFile(
-    const std::string& path, const std::function<void(uint64_t)>& advance) {
-  ASSIGN_OR_RETURN(const auto reader, DirectReader::Open(path));
-  AlignedBuffer buffer;
-  Sha256 sha;
-  for (uint64_t at = 0; at < reader->file_bytes();) {
-    const uint64_t bytes = std::min(kPieceBytes, reader->file_bytes() - at);
-    ASSIGN_OR_RETURN(const auto piece, reader->Read(at, bytes, buffer));
-    sha.Update(piece);
-    advance(bytes);
-    at += bytes;
-  }
-  return sha.FinishHex();
-}
-
 absl::StatusOr<std::vector<std::string>> FilesOfModel(
     const std::string& model_dir) {
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(model_dir));
@@ -204,13 +189,28 @@ absl::StatusOr<Manifest> ManifestOfDirectory(
       sha256 = *cached;
       advance(identity.bytes);
     } else {
-      ASSIGN_OR_RETURN(sha256, HashFile(identity.path, advance));
+      ASSIGN_OR_RETURN(sha256, Sha256OfFile(identity.path, advance));
       cache.Add(identity, sha256);
     }
     manifest.entries.push_back({files[i], identity.bytes, sha256});
   }
   cache.Save();
   return manifest;
+}
+
+absl::StatusOr<std::string> Sha256OfFile(
+    const std::string& path, const std::function<void(uint64_t)>& advance) {
+  ASSIGN_OR_RETURN(const auto reader, DirectReader::Open(path));
+  AlignedBuffer buffer;
+  Sha256 sha;
+  for (uint64_t at = 0; at < reader->file_bytes();) {
+    const uint64_t bytes = std::min(kPieceBytes, reader->file_bytes() - at);
+    ASSIGN_OR_RETURN(const auto piece, reader->Read(at, bytes, buffer));
+    sha.Update(piece);
+    if (advance) advance(bytes);
+    at += bytes;
+  }
+  return sha.FinishHex();
 }
 
 }  // namespace deltafin

@@ -40,4 +40,9 @@ absl::StatusOr<Manifest> ManifestOfDirectory(
     const std::string& model_dir, const std::string& cache_file,
     const std::function<void(uint64_t, uint64_t)>& progress);
 
+// SHA-256 (hex) of a file, read past the page cache; `advance(bytes)` is told
+// of each piece and may be empty.
+absl::StatusOr<std::string> Sha256OfFile(
+    const std::string& path, const std::function<void(uint64_t)>& advance);
+
 }  // namespace deltafin

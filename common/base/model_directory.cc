@@ -1,5 +1,7 @@
 #include "common/base/model_directory.h"
 
+#include <unistd.h>
+
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 
@@ -17,6 +19,18 @@ absl::StatusOr<ModelLayout> LayoutOfModel(const std::string& dir) {
       "installed it, or install the model again",
       path, format->substr(0, format->find('\n')),
       InstalledPaths::kFormat.substr(0, InstalledPaths::kFormat.size() - 1)));
+}
+
+absl::Status RequireUsable(const std::string& dir) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(dir));
+  const std::string files = InstalledPaths(dir).files();
+  if (layout == ModelLayout::kReleased || access(files.c_str(), F_OK) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "the installation of {} is not finished: `deltafin setup --resume --dir "
+      "{}` goes on with it",
+      dir, dir));
 }
 
 }  // namespace deltafin

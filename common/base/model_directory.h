@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace deltafin {
@@ -17,6 +18,10 @@ enum class ModelLayout { kReleased, kInstalled };
 // Reads DIR/format; a folder without it is taken for released files. Errors:
 // FAILED_PRECONDITION for a format of another version, naming both.
 absl::StatusOr<ModelLayout> LayoutOfModel(const std::string& dir);
+
+// Errors: FAILED_PRECONDITION for an installation that was begun and did not
+// get as far as the experts, with what to do; those of LayoutOfModel.
+absl::Status RequireUsable(const std::string& dir);
 
 // Where things lie in an installed model.
 class InstalledPaths {

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/base/digest.h"
 #include "common/base/status_macros.h"
 
 namespace deltafin {
@@ -135,12 +134,6 @@ absl::Status ReleasedRun::Pack(std::string_view path,
     ready(run_.first + i);
   }
   return absl::OkStatus();
-}
-
-std::string ReleasedRun::Identity() const {
-  Sha256 sha;
-  for (const Part& part : parts_) sha.Update({part.data, part.bytes});
-  return sha.FinishHex();
 }
 
 }  // namespace deltafin

@@ -54,10 +54,6 @@ class ReleasedRun {
   absl::Status Pack(std::string_view path, std::span<uint8_t* const> out,
                     absl::FunctionRef<void(int slice)> ready);
 
-  // SHA-256 (hex) of the expert's six tensors in the order of ExpertTensors.
-  // REQUIRES: read; the run is all slices.
-  std::string Identity() const;
-
  private:
   static constexpr int kNumParts = 6;
   struct Part {
