@@ -21,7 +21,7 @@
 namespace deltafin {
 namespace {
 
-constexpr uint64_t kLeastPiece = 32 << 10;
+constexpr uint64_t kLeastPiece = 16 << 10;
 constexpr uint64_t kMostPiece = 16 << 20;
 constexpr uint64_t kParallelFrom = 64 << 20;
 
@@ -146,7 +146,7 @@ void RemoveOtherParts(const std::string& path, const std::string& part) {
 
 uint64_t PieceBytes(const SourceFile& file, const DownloadOptions& options) {
   if (options.piece_bytes != 0) return options.piece_bytes;
-  return std::clamp(file.bytes / 128, kLeastPiece, kMostPiece);
+  return std::clamp(file.bytes / 400, kLeastPiece, kMostPiece);
 }
 
 // Reads the rest of `file` into `part`, in order, several pieces at once.

@@ -69,7 +69,9 @@ absl::Status RequestTries::Again(const absl::Status& failure,
       std::min(options.first_backoff * std::exp2(failures_ - 1),
                options.longest_backoff);
   pace_.CountRetry();
-  if (answer != nullptr && (answer->status == 429 || answer->status == 503)) {
+  const bool says_when =
+      answer != nullptr && !answer->field("retry-after").empty();
+  if (answer != nullptr && (answer->status == 429 || says_when)) {
     const absl::Duration asked = ParseRetryAfter(answer->field("retry-after"),
                                                  pace_.budget().clock().Now())
                                      .value_or(backoff);
