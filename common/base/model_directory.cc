@@ -14,7 +14,7 @@ absl::StatusOr<ModelLayout> LayoutOfModel(const std::string& dir) {
   if (absl::IsNotFound(format.status())) return ModelLayout::kReleased;
   if (!format.ok()) return format.status();
   if (*format == InstalledPaths::kFormat) return ModelLayout::kInstalled;
-  return absl::FailedPreconditionError(fmt::format(
+  return absl::InvalidArgumentError(fmt::format(
       "{} says '{}', this program reads '{}': use the version of deltafin that "
       "installed it, or install the model again",
       path, format->substr(0, format->find('\n')),
@@ -27,7 +27,7 @@ absl::Status RequireUsable(const std::string& dir) {
   if (layout == ModelLayout::kReleased || access(files.c_str(), F_OK) == 0) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(fmt::format(
+  return absl::InvalidArgumentError(fmt::format(
       "the installation of {} is not finished: `deltafin setup --resume --dir "
       "{}` goes on with it",
       dir, dir));

@@ -16,10 +16,10 @@ namespace deltafin {
 enum class ModelLayout { kReleased, kInstalled };
 
 // Reads DIR/format; a folder without it is taken for released files. Errors:
-// FAILED_PRECONDITION for a format of another version, naming both.
+// INVALID_ARGUMENT for a format of another version, naming both.
 absl::StatusOr<ModelLayout> LayoutOfModel(const std::string& dir);
 
-// Errors: FAILED_PRECONDITION for an installation that was begun and did not
+// Errors: INVALID_ARGUMENT for an installation that was begun and did not
 // get as far as the experts, with what to do; those of LayoutOfModel.
 absl::Status RequireUsable(const std::string& dir);
 

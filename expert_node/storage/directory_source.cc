@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<DirectorySource>> DirectorySource::Open(
   ASSIGN_OR_RETURN(std::vector<SourceFile> files, ListFiles(dir));
   ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(dir));
   if (layout == ModelLayout::kInstalled) {
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         dir +
         " is an installed model; give the directory of released files it came "
         "from, or copy it as it is");

@@ -18,7 +18,7 @@ namespace deltafin {
 class DirectorySource : public ModelSource {
  public:
   // Lists the files directly in the folder; their digests are not known.
-  // Errors: NOT_FOUND; FAILED_PRECONDITION for an installed model, which has
+  // Errors: NOT_FOUND; INVALID_ARGUMENT for an installed model, which has
   // no released files.
   static absl::StatusOr<std::unique_ptr<DirectorySource>> Open(
       const std::string& dir);

@@ -13,7 +13,7 @@ absl::StatusOr<std::unique_ptr<LocalStore>> LocalStore::Open(
   ASSIGN_OR_RETURN(std::unique_ptr<Checkpoint> checkpoint,
                    Checkpoint::Open(model_dir));
   if (!checkpoint->has_experts()) {
-    return absl::FailedPreconditionError(
+    return absl::InvalidArgumentError(
         model_dir + " is an installed model, no directory of released shards");
   }
   RETURN_IF_ERROR(ValidateCheckpoint(spec, *checkpoint));

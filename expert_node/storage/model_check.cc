@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "common/base/status_macros.h"
 #include "expert_node/storage/record_reader.h"
 #include "expert_node/storage/released_identity.h"
+#include "expert_node/storage/shard_digest.h"
+#include "expert_node/storage/shard_table.h"
 
 namespace deltafin {
 namespace {
@@ -32,7 +35,7 @@ class ModelChecker {
   absl::StatusOr<ModelCheck> Run() {
     ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(paths_.dir()));
     if (layout == ModelLayout::kReleased) {
-      return absl::FailedPreconditionError(fmt::format(
+      return absl::InvalidArgumentError(fmt::format(
           "{} is no installed model: it has no file 'format'", paths_.dir()));
     }
     CheckSource();
@@ -102,25 +105,37 @@ class ModelChecker {
       CheckLayer(
           {layer, spec->expert_shape(), spec->num_experts, manifest->Digest()});
     }
+    // Where something is known to be damaged, its shards are no news.
+    if (deep_ && check_.findings.empty()) CheckShards(*spec, *manifest);
+  }
+
+  // Shards whose experts are all here.
+  void CheckShards(const ModelSpec& spec, const Manifest& manifest) {
+    const auto table = ShardTable::Load(paths_, manifest);
+    if (!table.ok()) return AddFile(paths_.dir(), TextOf(table.status()));
+    for (const ShardLayout& shard : (*table)->shards()) {
+      const absl::StatusOr<std::string> sha256 = DigestOfInstalledShard(
+          spec, paths_, shard, records_, [this](uint64_t n) { Advance(n); });
+      if (absl::IsNotFound(sha256.status())) continue;
+      const auto entry =
+          std::ranges::find(manifest.entries, shard.name, &ManifestEntry::file);
+      const std::string got = sha256.ok() ? *sha256 : TextOf(sha256.status());
+      if (got == entry->sha256) continue;
+      shards_differ_ = true;
+      AddFile(shard.name,
+              fmt::format("put together again is not what was released: {} "
+                          "instead of the SHA-256 {}",
+                          got, entry->sha256));
+    }
   }
 
   void CheckLayer(const RecordIndexHeader& header) {
     const std::string folder = paths_.experts_folder();
     const std::string path = RecordReader::IndexPath(folder, header.layer);
-    const absl::StatusOr<RecordReader> reader =
-        RecordReader::Open(folder, header);
+    absl::StatusOr<RecordReader> reader = RecordReader::Open(folder, header);
     if (!reader.ok() && !absl::IsNotFound(reader.status())) {
       records_damaged_ = true;
       return Add({path, TextOf(reader.status()), header.layer, {}, {}});
-    }
-    if (reader.ok()) {
-      for (const uint64_t offset : reader->damaged()) {
-        Add({path,
-             fmt::format("is damaged at offset {}", offset),
-             header.layer,
-             {},
-             {}});
-      }
     }
     ModelFinding missing{path, "holds no whole", header.layer, {}, {}};
     for (int expert = 0; expert < header.num_experts; ++expert) {
@@ -131,7 +146,21 @@ class ModelChecker {
     }
     if (!missing.experts.empty() &&
         check_.experts == InstallOrigin::Experts::kAll) {
+      if (reader.ok()) AddDamagedEntries(*reader, path, header.layer);
       Add(std::move(missing));
+    }
+    if (reader.ok()) records_.emplace(header.layer, *std::move(reader));
+  }
+
+  // Of no interest where other entries say the same.
+  void AddDamagedEntries(const RecordReader& reader, const std::string& path,
+                         int layer) {
+    for (const uint64_t offset : reader.damaged()) {
+      Add({path,
+           fmt::format("is damaged at offset {}", offset),
+           layer,
+           {},
+           {}});
     }
   }
 
@@ -180,6 +209,13 @@ class ModelChecker {
           "deltafin setup --full --model REPO@REV --dir {}", paths_.dir());
       return;
     }
+    if (shards_differ_) {
+      check_.command = fmt::format(
+          "rm -r {0} && deltafin setup --{1} {2} {3} --dir {0}", paths_.dir(),
+          check_.experts == InstallOrigin::Experts::kAll ? "full" : "stream",
+          check_.source.starts_with('/') ? "--from" : "--model", check_.source);
+      return;
+    }
     check_.command =
         fmt::format("deltafin setup --resume {}--dir {}",
                     records_damaged_ ? "--check " : "", paths_.dir());
@@ -203,6 +239,8 @@ class ModelChecker {
   std::vector<uint8_t> record_;
   bool resumable_ = true;
   bool records_damaged_ = false;
+  bool shards_differ_ = false;
+  std::map<int, RecordReader> records_;  // by layer
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };

@@ -38,7 +38,7 @@ enum class CheckDepth {
 };
 
 // Blocks on disk. `progress(done_bytes, total_bytes)` may be empty. Errors:
-// FAILED_PRECONDITION for a folder that is no installed model, NOT_FOUND.
+// INVALID_ARGUMENT for a folder that is no installed model, NOT_FOUND.
 absl::StatusOr<ModelCheck> CheckModel(
     const std::string& dir, CheckDepth depth,
     const std::function<void(uint64_t, uint64_t)>& progress);

@@ -75,7 +75,7 @@ absl::Status CheckInstallFolder(const std::string& dir,
     for (const fs::directory_entry& entry : entries) {
       const std::string name = entry.path().filename().string();
       if (IsBeginning(name)) continue;
-      return absl::FailedPreconditionError(fmt::format(
+      return absl::InvalidArgumentError(fmt::format(
           "{} is not empty (it holds {}) and no installation of deltafin: "
           "choose a new or empty folder",
           dir, name));
@@ -87,7 +87,7 @@ absl::Status CheckInstallFolder(const std::string& dir,
   }
   ASSIGN_OR_RETURN(const InstallOrigin before, ReadInstallOrigin(paths));
   if (before.name() == origin->name()) return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
+  return absl::InvalidArgumentError(fmt::format(
       "{} was begun from {}, not from {}: go on with `deltafin setup --resume "
       "--dir {}`, or choose another folder",
       dir, before.name(), origin->name(), dir));

@@ -35,7 +35,7 @@ struct InstallOptions {
   std::function<bool()> cancelled;  // asked often; may be empty
 };
 
-// Errors: FAILED_PRECONDITION unless the folder is missing, empty, or one that
+// Errors: INVALID_ARGUMENT unless the folder is missing, empty, or one that
 // an installation from `origin` (or from anywhere, where it is null) began.
 absl::Status CheckInstallFolder(const std::string& dir,
                                 const InstallOrigin* origin);

@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Damage, DoctorTest, ::testing::ValuesIn(AllDamage()),
 
 TEST(DoctorOfOthersTest, ReleasedFolderIsRefused) {
   const ProcessResult result = RunDeltafin({"doctor", NanoModelDir()});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.exit_code, 65);
   EXPECT_THAT(result.err, HasSubstr("no installed model"));
 }
 

@@ -153,7 +153,7 @@ TEST_F(SetupTest, StreamFromTheHubRunsTheSame) {
 TEST_F(SetupTest, UnfinishedInstallationSaysHowToGoOn) {
   fs::create_directories(dir_);
   std::ofstream(dir_ + "/format") << "deltafin-model 1\n";
-  ExpectRefused({"run", "--model", dir_, "--prompt", "a"}, 1,
+  ExpectRefused({"run", "--model", dir_, "--prompt", "a"}, 65,
                 {"deltafin setup --resume --dir " + dir_});
   ExpectRefused({"setup", "--resume", "--dir", dir_}, 65,
                 {"name a source with `deltafin setup`"});
@@ -164,14 +164,14 @@ TEST_F(SetupTest, UnfinishedInstallationSaysHowToGoOn) {
 TEST_F(SetupTest, OtherFormatIsRefused) {
   fs::create_directories(dir_);
   std::ofstream(dir_ + "/format") << "deltafin-model 2\n";
-  ExpectRefused({"run", "--model", dir_, "--prompt", "a"}, 1,
+  ExpectRefused({"run", "--model", dir_, "--prompt", "a"}, 65,
                 {"deltafin-model 2", "deltafin-model 1"});
 }
 
 TEST_F(SetupTest, FolderOfOthersIsLeftAlone) {
   fs::create_directories(dir_);
   std::ofstream(dir_ + "/thesis.txt") << "mine";
-  ExpectRefused(Setup("--full", FromNano()), 1, {"not empty", "thesis.txt"});
+  ExpectRefused(Setup("--full", FromNano()), 65, {"not empty", "thesis.txt"});
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1);
 }
 
@@ -179,7 +179,7 @@ TEST_F(SetupTest, AnotherSourceIsRefused) {
   ExpectDone(RunWith(Setup("--stream", FromNano()), {}));
   const std::string released = folder_.File("released");
   CopyNano(released);
-  ExpectRefused(Setup("--full", {"--from", released}), 1,
+  ExpectRefused(Setup("--full", {"--from", released}), 65,
                 {NanoModelDir(), released, "--resume"});
 }
 
