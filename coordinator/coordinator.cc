@@ -167,8 +167,8 @@ MembershipOptions Coordinator::DescribeMembership() const {
   options.nodes = options_.nodes;
   options.credentials = options_.credentials;
   if (options_.has_own_node()) {
-    options.own_node = {model_.dir, model_.manifest_digest, plan_.tier_bytes,
-                        options_.num_threads, kernel_};
+    options.own_node = {model_.dir,       model_.manifest_digest, options_.hub,
+                        plan_.tier_bytes, options_.num_threads,   kernel_};
   }
   return options;
 }

@@ -13,14 +13,17 @@
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
 #include "coordinator/cluster/member_life.h"
+#include "expert_node/storage/hub_environment.h"
 #include "proto/config.pb.h"
 #include "spine_node/options.h"
 
 namespace deltafin {
 
 struct CoordinatorOptions {
-  // Directory in released layout.
+  // Directory in released layout, or an installed model.
   std::string model_dir;
+  // How an installed model reaches the Hub for experts that it lacks.
+  HubAccess hub;
   // Addresses "host:port" of the expert nodes.
   std::vector<std::string> nodes;
   // What a server of this process asks of its callers, and shows to the nodes.

@@ -9,10 +9,12 @@
 #include "common/base/log.h"
 #include "common/base/manifest.h"
 #include "common/base/memory_budget.h"
+#include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
 #include "common/net/keepalive.h"
 #include "expert_node/kernel_rate.h"
+#include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
 #include "proto/protocol_version.h"
 
@@ -44,6 +46,33 @@ absl::StatusOr<uint64_t> TierBytes(const ExpertNodeOptions& options,
   return bytes;
 }
 
+absl::Status FillDigest(ExpertNodeOptions& options) {
+  if (!options.manifest_digest.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Manifest manifest,
+                   ManifestOfDirectory(options.model_dir, options.digest_cache,
+                                       options.progress));
+  options.manifest_digest = manifest.Digest();
+  return absl::OkStatus();
+}
+
+// Released shards are looked through before they are hashed; an installed model
+// knows its digest.
+absl::StatusOr<std::unique_ptr<ExpertStore>> OpenExperts(
+    const ModelSpec& spec, ReadRateMeter* meter, ExpertNodeOptions& options) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
+  std::unique_ptr<ExpertStore> experts;
+  if (layout == ModelLayout::kReleased) {
+    ASSIGN_OR_RETURN(experts, LocalStore::Open(options.model_dir, spec, meter));
+    RETURN_IF_ERROR(FillDigest(options));
+    return experts;
+  }
+  RETURN_IF_ERROR(FillDigest(options));
+  ASSIGN_OR_RETURN(
+      experts, InstalledExperts::Open(options.model_dir, spec,
+                                      options.manifest_digest, options.hub));
+  return experts;
+}
+
 std::string ProcessId() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -59,15 +88,8 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
   ASSIGN_OR_RETURN(complete.ram_bytes, TierBytes(options, spec));
   auto meter = std::make_unique<ReadRateMeter>(
       ReadRateOptions{options.sustained_read}, SystemClock());
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalStore> experts,
-                   LocalStore::Open(options.model_dir, spec, meter.get()));
-  if (complete.manifest_digest.empty()) {
-    ASSIGN_OR_RETURN(
-        const Manifest manifest,
-        ManifestOfDirectory(options.model_dir, options.digest_cache,
-                            options.progress));
-    complete.manifest_digest = manifest.Digest();
-  }
+  ASSIGN_OR_RETURN(std::unique_ptr<ExpertStore> experts,
+                   OpenExperts(spec, meter.get(), complete));
   return CreateOver(complete, spec, std::move(experts), std::move(meter));
 }
 

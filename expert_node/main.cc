@@ -1,10 +1,12 @@
 // deltafin-node: serves the routed experts of a model to coordinators.
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "common/base/log.h"
+#include "common/base/model_directory.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/net/exit_code.h"
@@ -94,6 +96,13 @@ absl::Status ServeUntilAsked(const NodeCommand& command, const ExpertNode& node,
   return ending.Wait();
 }
 
+// Only an installed model may want experts of the Hub.
+absl::StatusOr<HubAccess> HubAccessOfMachine(const std::string& model_dir) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(model_dir));
+  if (layout == ModelLayout::kReleased) return HubAccess{};
+  return ReadHubAccess([](const char* name) { return std::getenv(name); });
+}
+
 absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   RETURN_IF_ERROR(CheckPort(command.options.listen));
   std::unique_ptr<DataFolder> folder;
@@ -102,6 +111,8 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
     command.options.node_id = folder->node_id();
     command.options.sustained_read = folder->sustained_read();
   }
+  ASSIGN_OR_RETURN(command.options.hub,
+                   HubAccessOfMachine(command.options.model_dir));
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertNode> node,
                    ExpertNode::Create(command.options));
   RETURN_IF_ERROR(node->MeasureKernel());

@@ -13,14 +13,17 @@
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
 #include "expert_node/request_queue.h"
+#include "expert_node/storage/hub_environment.h"
 #include "kernels/kernel_registry.h"
 #include "proto/config.pb.h"
 
 namespace deltafin {
 
 struct ExpertNodeOptions {
-  // Directory of released shards. Required.
+  // Directory of released shards, or an installed model. Required.
   std::string model_dir;
+  // How an installed model reaches the Hub for experts that it lacks.
+  HubAccess hub;
   // SHA-256 hex of the model's manifest, where the caller knows it. Empty:
   // hashed by Create, which reads every shard once.
   std::string manifest_digest;

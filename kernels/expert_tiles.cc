@@ -1,7 +1,10 @@
 #include "kernels/expert_tiles.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "kernels/mxfp4.h"
 #include "kernels/tile_order.h"
 
 namespace deltafin {
@@ -47,6 +50,38 @@ bool FindNan(const uint8_t* scale, int rows, int groups, NanScale* where) {
   return true;
 }
 
+// Whether one of a full tile's scales is 255: without branches, so that it is
+// compared sixteen at a time.
+bool FullTileHasNan(const uint8_t* tile) {
+  uint8_t any = 0;
+  for (int i = 0; i < kTileScaleBytes; ++i) any |= tile[i] == 255;
+  return any != 0;
+}
+
+// First scale byte 255 of a matrix in tile order, nullptr without one; `end`
+// receives the matrix's end.
+const uint8_t* FindNanInTiles(const uint8_t* tile, int rows, int cols,
+                              const uint8_t** end) {
+  const int num_groups = cols / kMxfp4Group;
+  const uint8_t* found = nullptr;
+  for (int block = 0; block < rows; block += kTileBlockRows) {
+    const int block_rows = std::min(kTileBlockRows, rows - block);
+    for (int group = 0; group < num_groups; group += kTileGroups) {
+      const int groups = std::min(kTileGroups, num_groups - group);
+      for (int row = 0; row < block_rows; row += kTileRows) {
+        const int scales = std::min(kTileRows, block_rows - row) * groups;
+        if (found == nullptr &&
+            (scales != kTileScaleBytes || FullTileHasNan(tile))) {
+          found = static_cast<const uint8_t*>(std::memchr(tile, 255, scales));
+        }
+        tile += scales * kGroupRowBytes;
+      }
+    }
+  }
+  *end = tile;
+  return found;
+}
+
 }  // namespace
 
 void PackSlices(const ExpertShape& shape, const ReleasedExpert& released,
@@ -89,6 +124,22 @@ NanScale FindNanScale(const ExpertShape& shape,
     where.matrix = '3';
   }
   return where;
+}
+
+ptrdiff_t FindNanScaleInSlice(const ExpertShape& shape, int slice,
+                              const uint8_t* bytes) {
+  const int columns = shape.slice_columns(slice);
+  const int latent = shape.latent_size;
+  const uint8_t* matrix = bytes;
+  for (const auto& [rows, cols] :
+       {std::pair(columns, latent), std::pair(columns, latent),
+        std::pair(latent, columns)}) {
+    const uint8_t* end = nullptr;
+    const uint8_t* found = FindNanInTiles(matrix, rows, cols, &end);
+    if (found != nullptr) return found - bytes;
+    matrix = end;
+  }
+  return -1;
 }
 
 }  // namespace deltafin

@@ -58,4 +58,9 @@ struct NanScale {
 // group.
 NanScale FindNanScale(const ExpertShape& shape, const ReleasedExpert& released);
 
+// Offset in slice `slice`, given in tile order, of its first scale byte 255, or
+// -1. Touches the scale bytes only.
+ptrdiff_t FindNanScaleInSlice(const ExpertShape& shape, int slice,
+                              const uint8_t* bytes);
+
 }  // namespace deltafin

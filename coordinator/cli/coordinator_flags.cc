@@ -13,6 +13,7 @@
 #include "common/net/credentials.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/default_model.h"
+#include "coordinator/cli/hub_access.h"
 
 namespace deltafin {
 namespace {
@@ -203,6 +204,7 @@ absl::StatusOr<CoordinatorOptions> CoordinatorFlags::Options() const {
   if (options.model_dir.empty()) {
     ASSIGN_OR_RETURN(options.model_dir, DefaultModelDir());
   }
+  ASSIGN_OR_RETURN(options.hub, HubAccessFor(options.model_dir));
   if (options.cache_dir.empty()) options.cache_dir = DefaultCacheDir();
   if (!with_cluster_) {
     options.cluster = false;

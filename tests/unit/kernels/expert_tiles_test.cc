@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "tests/unit/kernels/case_generator.h"
@@ -177,6 +178,36 @@ TEST_F(NanScaleTest, NamesMatrixRowAndGroup) {
   EXPECT_EQ(where.matrix, '1');
   EXPECT_EQ(where.row, 0);
   EXPECT_EQ(where.group, 0);
+}
+
+// Two slices, the second of 32 columns: ragged tiles and half chunks.
+TEST_F(NanScaleTest, IsFoundInTheSliceThatHoldsIt) {
+  const ExpertShape shape = c_.shape;
+  const auto offset_in = [&](int slice) {
+    std::vector<uint8_t> bytes(shape.slice_offset(slice + 1) -
+                               shape.slice_offset(slice));
+    PackSlices(shape, c_.released(), {slice, 1}, bytes.data());
+    const ptrdiff_t at = FindNanScaleInSlice(shape, slice, bytes.data());
+    if (at >= 0) {
+      EXPECT_EQ(bytes[at], 255);
+    }
+    return at;
+  };
+  for (int i = 0; i < 6; i += 2)
+    c_.tensors[i].assign(c_.tensors[i].size(), 255);
+  EXPECT_EQ(offset_in(0), -1);
+  EXPECT_EQ(offset_in(1), -1);
+  for (int i = 1; i < 6; i += 2) {
+    const int groups = i == 5 ? 9 : 3;  // of a row; down has 288 columns
+    for (size_t k = 0; k < c_.tensors[i].size(); ++k) {
+      const uint8_t before = std::exchange(c_.tensors[i][k], 255);
+      const int column_or_row = i == 5 ? k % groups * 32 : k / groups;
+      const bool second = column_or_row >= kSliceColumns;
+      EXPECT_EQ(offset_in(0) >= 0, !second) << i << " " << k;
+      EXPECT_EQ(offset_in(1) >= 0, second) << i << " " << k;
+      c_.tensors[i][k] = before;
+    }
+  }
 }
 
 }  // namespace

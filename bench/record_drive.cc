@@ -1,0 +1,181 @@
+#include "bench/record_drive.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "bench/measurement.h"
+#include "kernels/expert_tiles.h"
+
+namespace deltafin::bench {
+namespace {
+
+constexpr size_t kSliceBytes = 1462272;
+
+void Fail(const char* what) {
+  std::perror(what);
+  std::exit(1);
+}
+
+uint64_t Mix(uint64_t n) {  // SplitMix64
+  uint64_t z = n * 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+// A record with scales 115..122, so that no result overflows.
+std::vector<uint8_t> GenerateRecord() {
+  const size_t values = size_t{3584} * 3072;
+  std::vector<uint8_t> tensors[6];
+  for (int i = 0; i < 6; ++i) {
+    const bool scale = i % 2 == 1;
+    tensors[i].resize(scale ? values / 32 : values / 2);
+    for (size_t k = 0; k < tensors[i].size(); ++k) {
+      const auto b = static_cast<uint8_t>(Mix(k * 6 + i));
+      tensors[i][k] = scale ? 115 + b % 8 : b;
+    }
+  }
+  std::vector<uint8_t> record(kRecordShape.payload_bytes());
+  PackSlices(kRecordShape,
+             {tensors[0].data(), tensors[1].data(), tensors[2].data(),
+              tensors[3].data(), tensors[4].data(), tensors[5].data()},
+             {0, kRecordShape.num_slices()}, record.data());
+  return record;
+}
+
+double ProcessCpu() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](timeval t) { return t.tv_sec + t.tv_usec * 1e-6; };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// A file's mapping.
+class Mapping {
+ public:
+  explicit Mapping(const std::string& path) {
+    fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (fd_ < 0 || fstat(fd_, &info) != 0) Fail(path.c_str());
+    size_ = info.st_size;
+    void* const at = mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd_, 0);
+    if (at == MAP_FAILED) Fail("mmap");
+    bytes_ = static_cast<const uint8_t*>(at);
+  }
+  ~Mapping() {
+    munmap(const_cast<uint8_t*>(bytes_), size_);
+    posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd_);
+  }
+  const uint8_t* bytes() const { return bytes_; }
+  size_t size() const { return size_; }
+
+ private:
+  int fd_;
+  const uint8_t* bytes_;
+  size_t size_;
+};
+
+}  // namespace
+
+void Require(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "storage_tiers: %s\n", status.ToString().c_str());
+  std::exit(1);
+}
+
+RecordModel BenchModel(int num_layers) {
+  return {kRecordShape, num_layers, 0, kExpertsPerLayer, std::string(64, '0')};
+}
+
+double InstallRecords(RecordStore& store) {
+  const std::vector<uint8_t> record = GenerateRecord();
+  std::vector<const uint8_t*> slices;
+  for (int s = 0; s < kRecordShape.num_slices(); ++s) {
+    slices.push_back(record.data() + kRecordShape.slice_offset(s));
+  }
+  const int num_layers = store.model().num_layers;
+  const Measured took = Measure([&] {
+    for (int i = 0; i < num_layers * kExpertsPerLayer; ++i) {
+      Require(store.Install({i / kExpertsPerLayer, i % kExpertsPerLayer},
+                            {0, kRecordShape.num_slices()}, slices));
+    }
+  });
+  return kLayerBytes * num_layers / took.wall_s;
+}
+
+Measured Measure(const std::function<void()>& work) {
+  const double cpu = ProcessCpu();
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  const std::chrono::duration<double> wall =
+      std::chrono::steady_clock::now() - begin;
+  return {wall.count(), ProcessCpu() - cpu};
+}
+
+void OnThreads(int num_threads,
+               const std::function<void(int expert, int thread)>& read) {
+  std::atomic<int> next = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < num_threads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int e = next++; e < kExpertsPerLayer; e = next++) read(e, t);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+PlainReader::PlainReader(const std::string& path, int num_threads)
+    : fd_(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)),
+      buffers_(kSliceBytes * num_threads) {
+  if (fd_ < 0) Fail(path.c_str());
+  std::fill_n(buffers_.data(), buffers_.size(), uint8_t{0});
+}
+
+PlainReader::~PlainReader() { close(fd_); }
+
+void PlainReader::ReadExpert(int expert, int thread) {
+  for (int s = 0; s < kRecordShape.num_slices(); ++s) {
+    const auto offset = static_cast<off_t>(
+        kRecordShape.stride_bytes() * expert + kRecordShape.slice_offset(s));
+    const ssize_t got =
+        pread(fd_, buffers_.data() + thread * kSliceBytes, kSliceBytes, offset);
+    if (got != static_cast<ssize_t>(kSliceBytes)) Fail("pread");
+  }
+}
+
+double CachedShare(const std::string& path) {
+  const Mapping mapping(path);
+  std::vector<unsigned char> pages((mapping.size() + 4095) / 4096);
+  if (mincore(const_cast<uint8_t*>(mapping.bytes()), mapping.size(),
+              pages.data()) != 0) {
+    Fail("mincore");
+  }
+  return static_cast<double>(
+             std::count_if(pages.begin(), pages.end(),
+                           [](unsigned char page) { return page & 1; })) /
+         static_cast<double>(pages.size());
+}
+
+double FaultThroughMapping(const std::string& path) {
+  const Mapping mapping(path);
+  uint64_t sum = 0;
+  const Measured took = Measure([&] {
+    for (size_t i = 0; i < mapping.size(); i += 4096) sum += mapping.bytes()[i];
+  });
+  Consume(sum);
+  return took.wall_s;
+}
+
+}  // namespace deltafin::bench

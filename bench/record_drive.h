@@ -1,0 +1,61 @@
+// bench/record_drive.h
+//
+// Full-size expert records on a drive for storage_tiers, and the reads that
+// the record store is compared with.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bench/measurement.h"
+#include "expert_node/storage/record_store.h"
+
+namespace deltafin::bench {
+
+inline constexpr ExpertShape kRecordShape = {3584, 3072};
+inline constexpr int kExpertsPerLayer = 16;  // what a token reads of a layer
+inline constexpr double kLayerBytes = 17547264.0 * kExpertsPerLayer;
+
+RecordModel BenchModel(int num_layers);
+
+// Installs generated experts in every layer; returns bytes per second.
+double InstallRecords(RecordStore& store);
+
+struct Measured {
+  double wall_s = 0;
+  double cpu_s = 0;  // of the whole process
+};
+Measured Measure(const std::function<void()>& work);
+
+// Runs read(expert, thread) for the experts of a layer on `num_threads`
+// threads.
+void OnThreads(int num_threads,
+               const std::function<void(int expert, int thread)>& read);
+
+// A plain loop of O_DIRECT preads of a layer's records, slice by slice: what
+// the drive gives to whoever does nothing else.
+class PlainReader {
+ public:
+  PlainReader(const std::string& path, int num_threads);
+  ~PlainReader();
+  PlainReader(const PlainReader&) = delete;
+  PlainReader& operator=(const PlainReader&) = delete;
+  void ReadExpert(int expert, int thread);
+
+ private:
+  int fd_;
+  HugeBuffer buffers_;
+};
+
+// The share of a file's pages that the page cache holds.
+double CachedShare(const std::string& path);
+
+// Seconds to touch every page of the file through a cold mapping.
+double FaultThroughMapping(const std::string& path);
+
+// Ends the program where a status is not OK.
+void Require(const absl::Status& status);
+
+}  // namespace deltafin::bench
