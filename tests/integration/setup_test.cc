@@ -246,5 +246,7 @@ TEST_F(SetupTest, KilledAnywhereItEndsWithTheSameFolder) {
   CheckKilledSetup(10, 1);
 }
 
+TEST_F(SetupTest, FiveKillsCostTwoPercentOfTheBytes) { CheckKilledSetup(5, 3); }
+
 }  // namespace
 }  // namespace deltafin::testing
