@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
@@ -123,7 +124,7 @@ TEST_F(ModelInstallerTest, ExpertsAreTheReleasedOnesInTiles) {
 }
 
 TEST_F(ModelInstallerTest, CancelledAnywhereItGoesOnWhereItWas) {
-  int asked = 0;
+  std::atomic<int> asked = 0;
   int limit = 0;
   InstallOptions options;
   options.parallel = 2;
