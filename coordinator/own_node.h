@@ -24,7 +24,7 @@ class ExpertNode;
 struct OwnNodeOptions {
   std::string model_dir;
   std::string manifest_digest;
-  HubAccess hub;  // for experts that an installed model lacks
+  HubAccess hub;            // for experts that an installed model lacks
   uint64_t tier_bytes = 0;  // experts kept in RAM
   int num_threads = 1;
   const KernelTarget* kernel = nullptr;

@@ -23,7 +23,7 @@ struct ExpertInstallOptions {
   // Experts fetched at once; memory is about three records for each.
   int parallel = 8;
   InstallProgress progress;         // called by one thread at a time
-  std::function<bool()> cancelled;  // may be empty
+  std::function<bool()> cancelled;  // asked by any thread; may be empty
 };
 
 // Experts are kept in their order, so that the index files come out the same

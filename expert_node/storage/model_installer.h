@@ -32,7 +32,7 @@ struct InstallOptions {
   // Reads the experts that are there and fetches damaged ones again.
   bool check_experts = false;
   InstallProgress progress;         // may be empty
-  std::function<bool()> cancelled;  // asked often; may be empty
+  std::function<bool()> cancelled;  // asked by any thread; may be empty
 };
 
 // Errors: INVALID_ARGUMENT unless the folder is missing, empty, or one that

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/time/clock.h"
 #include "tests/integration/deltafin_program.h"
 #include "tests/integration/setup_case.h"
 #include "tests/testing/temp_dir.h"
@@ -242,9 +244,34 @@ TEST_F(SetupTest, SmallDiskIsRefusedWithTheNumbers) {
                                  HasSubstr("--stream")));
 }
 
+TEST_F(SetupTest, CtrlCEndsWellAndSaysHowToGoOn) {
+  HubEmulatorOptions options;
+  options.directory = NanoModelDir();
+  options.bytes_per_second =
+      500'000;  // of each connection: many seconds in all
+  const auto hub = HubEmulator::Start(options);
+  ASSERT_TRUE(hub.ok()) << hub.status();
+  auto setup = Process::Start(
+      Join({DeltafinBinary()}, Setup("--full", FromHub())), ReachHub(**hub));
+  ASSERT_TRUE(setup.ok()) << setup.status();
+  const absl::Time deadline = absl::Now() + absl::Minutes(1);
+  while (!fs::exists(dir_ + "/manifest")) {
+    ASSERT_LT(absl::Now(), deadline) << (*setup)->err();
+    absl::SleepFor(absl::Milliseconds(10));
+  }
+  (*setup)->Signal(SIGINT);
+  const auto code = (*setup)->Wait(absl::Minutes(1));
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 130) << (*setup)->err();
+  EXPECT_THAT((*setup)->err(),
+              HasSubstr("deltafin setup --resume --dir " + dir_));
+}
+
 TEST_F(SetupTest, KilledAnywhereItEndsWithTheSameFolder) {
   CheckKilledSetup(10, 1);
 }
+
+TEST_F(SetupTest, FiveKillsCostTwoPercentOfTheBytes) { CheckKilledSetup(5, 3); }
 
 }  // namespace
 }  // namespace deltafin::testing

@@ -3,14 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 
 #include "common/base/manifest.h"
 #include "common/base/safetensors.h"
+#include "expert_node/storage/directory_source.h"
 #include "expert_node/storage/installed_experts.h"
+#include "expert_node/storage/known_release.h"
 #include "expert_node/storage/local_store.h"
 #include "expert_node/storage/model_check.h"
+#include "expert_node/storage/shard_table.h"
+#include "expert_node/storage/spine_source.h"
 #include "tests/testing/temp_dir.h"
 
 namespace deltafin {
@@ -118,7 +124,7 @@ TEST_F(ModelInstallerTest, ExpertsAreTheReleasedOnesInTiles) {
 }
 
 TEST_F(ModelInstallerTest, CancelledAnywhereItGoesOnWhereItWas) {
-  int asked = 0;
+  std::atomic<int> asked = 0;
   int limit = 0;
   InstallOptions options;
   options.parallel = 2;
@@ -161,7 +167,48 @@ TEST_F(ModelInstallerTest, NotEnoughRoomIsToldBeforeTheFolderIsMade) {
   EXPECT_FALSE(fs::exists(dir_));
 }
 
-TEST(KnownOriginTest, TextIsReadBack) {
+TEST(SpineSourceTest, AnyRangeIsThatOfTheWholeFile) {
+  const TempDir folder;
+  const std::string dir = folder.File("model");
+  ASSERT_TRUE(Install(dir, NanoOrigin(InstallOrigin::Experts::kOnDemand)).ok());
+  const auto manifest = ManifestOfDirectory(dir, "", {});
+  const auto table = ShardTable::Load(InstalledPaths(dir), *manifest);
+  const auto released = DirectorySource::Open(kNano);
+  ASSERT_TRUE(table.ok() && released.ok());
+  const auto spine = SpineSource::Create(**released, **table);
+  ASSERT_TRUE(spine.ok()) << spine.status();
+  const SourceFile file = (*spine)->files()[2];
+  std::vector<uint8_t> whole(file.bytes);
+  ASSERT_TRUE((*spine)->Read(file.name, 0, whole).ok());
+  for (uint64_t at = 0; at < file.bytes; at += 70'001) {
+    std::vector<uint8_t> piece(std::min<uint64_t>(9'999, file.bytes - at));
+    ASSERT_TRUE((*spine)->Read(file.name, at, piece).ok());
+    EXPECT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + at));
+  }
+  std::vector<uint8_t> beyond(2);
+  EXPECT_FALSE((*spine)->Read(file.name, file.bytes - 1, beyond).ok());
+  EXPECT_FALSE((*spine)->Read("other", 0, beyond).ok());
+}
+
+TEST(KnownReleaseTest, OnlyTheReleasedFilesPass) {
+  const std::string config =
+      "9710e121a58d03ac92c8d6da287a19541994319afbbe6d6202af001ffd379213";
+  EXPECT_TRUE(IsKimiK3Config(7006, config));
+  EXPECT_FALSE(IsKimiK3Config(7005, config));
+  EXPECT_FALSE(IsKimiK3Config(7006, std::string(64, '0')));
+  EXPECT_TRUE(IsKnownRelease("moonshotai/Kimi-K3",
+                             "9f62e4e9fffbd0a83ddd60e1c209d828994b3569"));
+  EXPECT_FALSE(IsKnownRelease("moonshotai/Kimi-K3", "main"));
+  EXPECT_FALSE(IsKnownRelease("someone/Kimi-K3",
+                              "9f62e4e9fffbd0a83ddd60e1c209d828994b3569"));
+  EXPECT_TRUE(CheckKnownFile("README.md", 1, config).ok());
+  const absl::Status other =
+      CheckKnownFile("tiktoken.model", 2'795'286, config);
+  EXPECT_TRUE(absl::IsDataLoss(other));
+  EXPECT_THAT(std::string(other.message()), HasSubstr("b6c497a7469b33ce"));
+}
+
+TEST(InstallOriginTest, TextIsReadBack) {
   InstallOrigin origin;
   origin.revision = {"a/b", "0123456789abcdef0123456789abcdef01234567"};
   origin.experts = InstallOrigin::Experts::kOnDemand;
