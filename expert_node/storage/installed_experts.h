@@ -29,6 +29,9 @@ class InstalledExperts : public ExpertStore {
   ~InstalledExperts() override;
 
   const ExpertShape& shape() const override { return records_->shape(); }
+  bool IsNear(ExpertKey key, SliceRun run) const override {
+    return records_->Holds(key, run);
+  }
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
       absl::FunctionRef<void(int slice)> ready) override {

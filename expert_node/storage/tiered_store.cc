@@ -238,7 +238,9 @@ void TieredStore::ReadNextExpected() {
   std::vector<Entry*> to_fill;
   for (int i = 0; i < next.run.count; ++i) {
     const SliceKey key = {next.expert, next.run.first + i};
-    if (cache_->Contains(key)) continue;
+    if (cache_->Contains(key) || !lower_->IsNear(key.expert, {key.slice, 1})) {
+      continue;
+    }
     Entry* entry = cache_->Insert(key);
     if (entry == nullptr) break;
     cache_->Pin(entry);  // the reader's own

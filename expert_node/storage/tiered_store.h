@@ -104,11 +104,11 @@ class TieredStore {
   // slice may be wanted more than once.
   std::unique_ptr<SliceLease> Acquire(std::span<const SliceKey> wanted);
 
-  // Slices of one layer that will probably be wanted soon. They are read while
-  // the readers have nothing else to do, in this order, and stay in memory
-  // until Acquire wants slices of the layer; what was not begun by then is
-  // forgotten, and all of it gives way to what is wanted for certain. Replaces
-  // what was expected of the layer before. Never waits.
+  // Slices of one layer that will probably be wanted soon. Those that are near
+  // are read while the readers have nothing else to do, in this order, and stay
+  // in memory until Acquire wants slices of the layer; what was not begun by
+  // then is forgotten, and all of it gives way to what is wanted for certain.
+  // Replaces what was expected of the layer before. Never waits.
   void Expect(int layer, std::span<const ExpectedRun> runs);
 
   TieredStoreStats stats() const;

@@ -219,6 +219,16 @@ TEST_F(ReadAheadTest, ReadsWhatIsExpectedOnceAndCountsItsUse) {
   EXPECT_EQ(stats.expected.wasted, uint64_t{kSlices});  // of expert 0
 }
 
+TEST_F(ReadAheadTest, FetchesNothingFromAfarOnAGuess) {
+  Make(8);
+  lower_->set_far({1, 0});
+  store_->Expect(1, Whole({0, 1}));
+  AwaitSlicesRead(kSlices);
+  Use(WholeExperts({0, 1}));
+  EXPECT_EQ(store_->stats().expected.used, uint64_t{kSlices});
+  EXPECT_EQ(store_->stats().misses, uint64_t{kSlices});
+}
+
 TEST_F(ReadAheadTest, ExpectsNoMoreThanAQuarterOfTheRoom) {
   Make(8);
   store_->Expect(1, Whole({0, 1, 2}));
