@@ -25,7 +25,7 @@ class LayerStreamTest : public ::testing::Test {
   }
 
   LayerStreamContext Context() {
-    return {spec_, *engine_, counters_, gate_, 128, limits_, nullptr};
+    return {spec_, *engine_, counters_, gate_, 128, limits_, nullptr, nullptr};
   }
   static v1::NodeRequest Message(const LayerWork& work) {
     v1::NodeRequest message;
