@@ -21,6 +21,10 @@ namespace {
 
 using Kind = JsonValue::Kind;
 
+// A strict document holds no more values than this: each takes some hundred
+// bytes, however short it is written.
+constexpr size_t kMaxStrictValues = size_t{1} << 21;
+
 // int() refuses longer literals (sys.int_info.default_max_str_digits).
 constexpr size_t kMaxIntegerDigits = 4300;
 
@@ -93,6 +97,9 @@ class Parser {
     if (depth > kMaxJsonDepth) {
       return absl::OutOfRangeError(
           fmt::format("JSON: nested deeper than {}", kMaxJsonDepth));
+    }
+    if (is_strict_ && ++num_values_ > kMaxStrictValues) {
+      return Malformed("too many values");
     }
     switch (Peek()) {
       case '{':
@@ -288,7 +295,8 @@ class Parser {
 
   const std::string_view text_;
   const bool is_strict_;
-  std::string path_;  // kept by the strict rules alone
+  std::string path_;  // kept by the strict rules alone, like num_values_
+  size_t num_values_ = 0;
   size_t at_ = 0;
   // Where one ended. The document may still be malformed, which comes first.
   std::optional<size_t> lone_surrogate_;
