@@ -67,7 +67,9 @@ OpenAiService::OpenAiService(OpenAiServiceOptions options,
                              const Tokenizer& tokenizer, Scheduler& scheduler)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
-      place_{tokenizer, scheduler, estimate_, options_.eos_token_id} {}
+      place_{tokenizer, scheduler, estimate_, live_, options_.eos_token_id} {}
+
+OpenAiService::~OpenAiService() { live_.CancelAll(); }
 
 void OpenAiService::AddRoutes(HttpRouter& router) {
   const auto generate = [this](Endpoint endpoint) {

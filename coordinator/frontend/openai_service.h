@@ -32,11 +32,12 @@ struct OpenAiServiceOptions {
 
 class OpenAiService {
  public:
-  // `tokenizer` and `scheduler` must outlive the service, and the service its
-  // HTTP server and every request of the scheduler's that it made: shut down
-  // the server, then the scheduler, then destroy this.
+  // `tokenizer` and `scheduler` must outlive the service, and the service the
+  // handlers of its routes.
   OpenAiService(OpenAiServiceOptions options, const Tokenizer& tokenizer,
                 Scheduler& scheduler);
+  // Cancels what still runs and waits for the scheduler to end it.
+  ~OpenAiService();
 
   void AddRoutes(HttpRouter& router);
 
@@ -60,6 +61,7 @@ class OpenAiService {
   const OpenAiServiceOptions options_;
   const Tokenizer& tokenizer_;
   PrefillEstimate estimate_;
+  GenerationSet live_;
   const GenerationPlace place_;
   StreamPulse pulse_;
 };
