@@ -73,6 +73,12 @@ class OpenAiServiceTest : public ::testing::Test {
     router_.Handle(request, reply);
     return reply;
   }
+  ReplyPtr Ask(const std::string& method, const std::string& path,
+               const std::string& query) {
+    auto reply = std::make_shared<RecordedReply>();
+    router_.Handle({method, path, query, {{"host", "localhost"}}, ""}, reply);
+    return reply;
+  }
   Json Post(const std::string& path, const std::string& body) {
     const ReplyPtr reply = Begin("POST", path, body);
     reply->AwaitEnd();
@@ -300,6 +306,40 @@ TEST_F(OpenAiServiceTest, ALongPrefillIsHeardOf) {
   EXPECT_EQ(whole->status(), 200);
   EXPECT_EQ(Json::parse(whole->body())["usage"]["completion_tokens"], 3);
   streamed->GoAway();
+}
+
+TEST_F(OpenAiServiceTest, ADroppedStreamGoesOnByItsId) {
+  const ReplyPtr undisturbed =
+      Begin("POST", "/v1/completions", Completion(R"(,"stream":true)"));
+  undisturbed->AwaitEnd();
+  experts_.Hold();
+  const ReplyPtr first =
+      Begin("POST", "/v1/completions",
+            Completion(R"(,"stream":true,"stream_options":{"resumable":60})"));
+  experts_.AwaitHeld();
+  const std::string path = "/v1/streams/" + first->header("X-Stream-Id");
+  first->GoAway();
+  experts_.Release();
+  AwaitFinished(2);
+  const ReplyPtr resumed = Ask("GET", path, "from=1");
+  resumed->AwaitEnd();
+  std::string texts[2];
+  int stream = 0;
+  for (const ReplyPtr& reply : {undisturbed, resumed}) {
+    const std::vector<std::string> events = Events(reply->body());
+    EXPECT_EQ(events.back(), "[DONE]");
+    for (size_t i = 0; i + 1 < events.size(); ++i) {
+      texts[stream] += Json::parse(events[i])["choices"][0]["text"];
+    }
+    ++stream;
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+  EXPECT_EQ(Ask("GET", path, "from=999")->status(), 400);
+  EXPECT_EQ(Ask("GET", path, "from=0")->status(), 400);
+  EXPECT_EQ(Ask("GET", path, "x=1")->status(), 400);
+  EXPECT_EQ(Ask("GET", "/v1/streams/abc", "")->status(), 404);
+  clock_.Advance(absl::Seconds(61));
+  EXPECT_EQ(Ask("GET", path, "from=1")->status(), 404);
 }
 
 TEST_F(OpenAiServiceTest, ATimeoutEndsTheRequest) {
