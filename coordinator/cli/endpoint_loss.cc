@@ -24,12 +24,15 @@ std::span<const int32_t> TextIds(const std::vector<int32_t>& window) {
   return std::span(window).subspan(1);
 }
 
-absl::StatusOr<Json> PromptOf(WindowForm form,
-                              const std::vector<int32_t>& window,
-                              const Tokenizer& tokenizer) {
-  if (form == WindowForm::kIds) return Json(window);
-  ASSIGN_OR_RETURN(std::string text, tokenizer.Decode(TextIds(window)));
-  return Json(std::move(text));
+absl::Status SetPrompt(WindowForm form, const std::vector<int32_t>& window,
+                       const Tokenizer& tokenizer, Json& request) {
+  if (form == WindowForm::kIds) {
+    request["prompt"] = window;
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::string text, tokenizer.Decode(TextIds(window)));
+  request["prompt"] = text;
+  return absl::OkStatus();
 }
 
 absl::Status MeasureWindow(const EndpointModel& model,
@@ -37,7 +40,7 @@ absl::Status MeasureWindow(const EndpointModel& model,
                            const Tokenizer& tokenizer, LossMeter& loss) {
   Json request;
   request["model"] = model.name;
-  ASSIGN_OR_RETURN(request["prompt"], PromptOf(model.form, window, tokenizer));
+  RETURN_IF_ERROR(SetPrompt(model.form, window, tokenizer, request));
   request["max_tokens"] = 0;
   request["echo"] = true;
   request["logprobs"] = 0;

@@ -1,12 +1,11 @@
 #!/bin/sh
-# Runs the tests of clients in a folder of the build: run.sh BUILD_FOLDER DELTAFIN [TEST...]
+# Runs the tests of clients in a folder of the build: run.sh BUILD_FOLDER [TEST...]
+# The environment names the programs: DELTAFIN, SCRIPTED_SERVER, and the latter's MODEL_DIR.
 # Exits with 77 (skipped) where Node.js or its packages cannot be had.
 set -eu
 source_dir=$(cd "$(dirname "$0")" && pwd)
 folder=$1
-DELTAFIN=$2
-export DELTAFIN
-shift 2
+shift
 if ! command -v node > /dev/null || ! command -v npm > /dev/null; then
   echo "skipped: needs node and npm (Debian packages nodejs and npm)"
   exit 77

@@ -1,15 +1,12 @@
-// `deltafin serve --http` as a child process of a test.
+// Servers as child processes of a test.
 import { spawn } from 'node:child_process';
 
 export const MODEL = 'k3-nano';
 
-// Starts the program named by the environment (DELTAFIN) with further flags.
-// Resolves when it listens, with its base URL and a way to stop it.
-export async function startServer(flags = []) {
-  const child = spawn(
-    process.env.DELTAFIN,
-    ['serve', '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0', '--threads', '2', ...flags],
-    { stdio: ['ignore', 'pipe', 'pipe'] });
+// Starts a program that prints where its API is. Resolves when it listens, with
+// its base URL and a way to stop it.
+async function start(program, args, stdin) {
+  const child = spawn(program, args, { stdio: [stdin, 'pipe', 'pipe'] });
   let out = '';
   let err = '';
   child.stderr.on('data', (data) => { err += data; });
@@ -19,7 +16,7 @@ export async function startServer(flags = []) {
       const found = /HTTP API at (\S+)\n[^]*listening on/.exec(out);
       if (found) resolve(found[1]);
     });
-    child.on('exit', (code) => reject(new Error(`deltafin ended with ${code}: ${err}`)));
+    child.on('exit', (code) => reject(new Error(`${program} ended with ${code}: ${err}`)));
   });
   const root = baseURL.replace(/\/v1$/, '');
   return {
@@ -38,6 +35,16 @@ export async function startServer(flags = []) {
     },
   };
 }
+
+// `deltafin serve --http` with further flags.
+export const startServer = (flags = []) => start(
+  process.env.DELTAFIN,
+  ['serve', '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0', '--threads', '2', ...flags],
+  'ignore');
+
+// scripted_server.cc: answers with `calls`, or `answer` once tools have answered.
+export const startScript = (calls, answer) => start(
+  process.env.SCRIPTED_SERVER, [process.env.MODEL_DIR, calls, answer], 'pipe');
 
 // Waits until `condition` holds.
 export async function until(condition, what) {
