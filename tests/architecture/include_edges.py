@@ -39,7 +39,7 @@ DOORS = {
               "common/net/grpc_status.*", "expert_node/expert_node.*", "expert_node/main.cc", "coordinator/*.cc!")),
     "RocksDB": (r"rocksdb/", ("expert_node/storage/expert_index.cc",)),
     "libcurl": (r"curl/", ("expert_node/storage/http_range_reader.cc",)),
-    "the HTTP server library": (r"httplib\.h|boost/beast", ("*/http_server.cc",)),
+    "Boost": (r"boost/", ("common/net/http_stream.cc", "common/net/http_request_parser.cc")),
     "nlohmann JSON": (r"nlohmann/", ("*.cc",)),
     "simdjson": (r"simdjson", ("common/base/*.cc",)),
     "OpenSSL": (r"openssl/", ("common/base/digest.cc", "common/net/certificate*.cc", "common/net/openssl_objects.*")),
