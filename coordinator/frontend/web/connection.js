@@ -1,0 +1,43 @@
+// Watches whether the server is there, and says so in the banner.
+import {isHealthy} from "./api.js";
+import {byId, make} from "./dom.js";
+import {clock} from "./format.js";
+
+const ASK_EVERY_MS = 1500;
+
+class Connection extends EventTarget {
+  gone = false;
+  since = 0;
+
+  // Something failed for want of a server: asks until it is back, then dispatches "back".
+  async lost() {
+    if (this.gone) return;
+    this.gone = true;
+    this.since = Date.now();
+    this.dispatchEvent(new Event("gone"));
+    this.showGone();
+    while (!await isHealthy()) await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));
+    this.gone = false;
+    hideBanner();
+    this.dispatchEvent(new Event("back"));
+  }
+
+  showGone() {
+    const why = navigator.onLine === false ? "This device is offline." : "The server has not answered since " +
+      `${clock(this.since)}. Start it again (deltafin serve --http) or check the network.`;
+    showBanner("gone", why, "Nothing is lost: conversations are in this browser, and the page goes on by itself.");
+  }
+}
+
+export const connection = new Connection();
+
+export function showBanner(kind, text, note, button = null) {
+  const banner = byId("banner");
+  banner.className = kind;
+  banner.replaceChildren(make("div", {}, make("strong", {}, text), " ", make("span", {}, note)), ...(button === null ? [] : [button]));
+  banner.hidden = false;
+}
+
+export function hideBanner() {
+  byId("banner").hidden = true;
+}
