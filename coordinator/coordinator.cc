@@ -83,6 +83,7 @@ absl::Status Coordinator::Init() {
   engine.prefill_chunk = options_.prefill_chunk;
   engine.context_tokens = options_.context_tokens;
   engine.max_sequences = options_.max_sequences;
+  engine.max_queued = options_.max_queued;
   engine.sequence_bytes = static_cast<int64_t>(plan_.sequence_bytes);
   engine.kernel = &kernel_->elementwise;
   scheduler_ = std::make_unique<Scheduler>(engine, *forward_);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxSequences = 4096;
+constexpr uint32_t kMaxQueued = 1 << 20;
 constexpr uint32_t kMaxPrefillChunk = 65536;
 constexpr uint32_t kDefaultHeartbeatMs = 1000;
 constexpr uint32_t kMaxHeartbeatMs = 60000;
@@ -167,6 +168,8 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
             errors);
   ReadCount("max_sequences", config.max_sequences(), kMaxSequences,
             options.max_sequences, errors);
+  ReadCount("max_queued", config.max_queued(), kMaxQueued, options.max_queued,
+            errors);
   if (config.layer_deadline_ms() > 0) {
     options.layer_deadline = absl::Milliseconds(config.layer_deadline_ms());
   }

@@ -56,6 +56,8 @@ struct CoordinatorOptions {
   // Sequences that hold state at once; each costs the bytes that start-up
   // prints.
   int max_sequences = 8;
+  // Requests that may wait for a place; further ones are refused.
+  int max_queued = 256;
   // Where things made from a model go when its folder cannot be written.
   std::string cache_dir;
   // Tell nodes what the next layer will probably want.

@@ -158,6 +158,8 @@ absl::Status CheckTogether(const OpenAiRequest& request,
 
 }  // namespace
 
+OpenAiFields ChatFields() { return kFields; }
+
 absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
                                                   const Tokenizer& tokenizer,
                                                   const OpenAiModel& model) {

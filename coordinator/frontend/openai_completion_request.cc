@@ -125,6 +125,8 @@ absl::Status EncodePrompts(const Tokenizer& tokenizer, const OpenAiModel& model,
 
 }  // namespace
 
+OpenAiFields CompletionFields() { return kFields; }
+
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body,
                                               const Tokenizer& tokenizer,
                                               const OpenAiModel& model) {

@@ -142,9 +142,11 @@ absl::Status OpenAiGeneration::Start(std::shared_ptr<AnswerWriter> writer) {
   {
     MutexLock lock(mutex_);
     writer_ = std::move(writer);
+    place_.live.Add(keep);
     status = SubmitAll();
     is_silent_ = !status.ok();
     if (status.ok()) writer_->Begin();
+    if (num_running_ == 0) place_.live.Remove(this);
   }
   if (!status.ok()) Cancel();
   return status;
@@ -169,7 +171,6 @@ absl::Status OpenAiGeneration::SubmitAll() {
                      place_.scheduler.Submit(std::move(generation), &run));
     place_.estimate.Add(std::ssize(run.prompt_ids()));
     ++num_running_;
-    kept_by_engine_ = shared_from_this();
     MutexLock lock(ids_mutex_);
     ids_.push_back(id);
   }
@@ -201,7 +202,7 @@ void OpenAiGeneration::OnChoiceEnd(int choice, int prompt,
   }
   if (num_running_ > 0) return;
   if (!is_silent_) writer_->End(usage_);
-  kept_by_engine_.reset();
+  place_.live.Remove(this);
 }
 
 }  // namespace deltafin

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "coordinator/engine/scheduler.h"
+#include "coordinator/frontend/generation_set.h"
 #include "coordinator/frontend/openai_answer_writer.h"
 #include "coordinator/frontend/openai_request.h"
 #include "coordinator/frontend/prefill_estimate.h"
@@ -22,6 +23,7 @@ struct GenerationPlace {
   const Tokenizer& tokenizer;
   Scheduler& scheduler;
   PrefillEstimate& estimate;
+  GenerationSet& live;
   int32_t eos_token_id = 0;
 };
 
@@ -34,9 +36,9 @@ class OpenAiGeneration final
   const OpenAiRequest& request() const { return request_; }
 
   // Submits every choice, or none. `writer` is begun when all are accepted; it
-  // then gets every piece on the engine's thread. The generation lives until
-  // its last choice has ended. Once. Errors: those of TextSink::Create and
-  // Scheduler::Submit; the writer is not used.
+  // then gets every piece on the engine's thread. The generation is in
+  // place.live until its last choice has ended. Once. Errors: those of
+  // TextSink::Create and Scheduler::Submit; the writer is not used.
   absl::Status Start(std::shared_ptr<AnswerWriter> writer);
 
   // Ends what has not ended. Any thread, any time.
@@ -60,7 +62,6 @@ class OpenAiGeneration final
   size_t num_running_ ABSL_GUARDED_BY(mutex_) = 0;
   bool is_silent_ ABSL_GUARDED_BY(mutex_) = false;  // refused or failed
   AnswerUsage usage_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<OpenAiGeneration> kept_by_engine_ ABSL_GUARDED_BY(mutex_);
 
   // Of its own, so that whoever holds a lock of a client's can cancel.
   Mutex ids_mutex_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "common/base/random_id.h"
+#include "common/base/status_macros.h"
 #include "coordinator/frontend/json_text.h"
 #include "coordinator/frontend/openai_chat_format.h"
 #include "coordinator/frontend/openai_completion_format.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr double kMaxRetrySeconds = 60;
 constexpr std::string_view kModelsPath = "/v1/models/";
+constexpr std::string_view kStreamsPath = "/v1/streams/";
 
 // Browsers send no such body across origins without asking first.
 bool IsJson(const HttpRequest& request) {
@@ -67,7 +69,9 @@ OpenAiService::OpenAiService(OpenAiServiceOptions options,
                              const Tokenizer& tokenizer, Scheduler& scheduler)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
-      place_{tokenizer, scheduler, estimate_, options_.eos_token_id} {}
+      place_{tokenizer, scheduler, estimate_, live_, options_.eos_token_id} {}
+
+OpenAiService::~OpenAiService() { live_.CancelAll(); }
 
 void OpenAiService::AddRoutes(HttpRouter& router) {
   const auto generate = [this](Endpoint endpoint) {
@@ -86,6 +90,12 @@ void OpenAiService::AddRoutes(HttpRouter& router) {
       {"POST", "/v1/completions", kKey, generate(Endpoint::kCompletion)});
   router.Add({"GET", "/v1/models", kKey, send_model});
   router.Add({"GET", std::string(kModelsPath), kKey, send_model});
+  router.Add({"GET", std::string(kStreamsPath), kKey,
+              [this](const HttpRequest& request,
+                     const std::shared_ptr<HttpReply>& reply) {
+                const absl::Status status = Resume(request, reply);
+                if (!status.ok()) SendOpenAiError(*reply, status);
+              }});
   router.Add({"POST", "/tokenize", kKey,
               ForText(TokenizeJson, tokenizer_, options_.model)});
   router.Add({"POST", "/detokenize", kKey,
@@ -118,8 +128,9 @@ void OpenAiService::Start(Endpoint endpoint, OpenAiRequest request,
   auto generation =
       std::make_shared<OpenAiGeneration>(std::move(request), place_);
   const std::weak_ptr<OpenAiGeneration> weak = generation;
-  const absl::Status status = generation->Start(
-      MakeWriter(endpoint, generation->request(), weak, reply));
+  auto writer = MakeWriter(endpoint, generation->request(), weak, reply);
+  const absl::Status status =
+      writer.ok() ? generation->Start(*std::move(writer)) : writer.status();
   if (!status.ok()) return SendStartError(*reply, status);
   if (is_streamed) return;  // the stream knows
   reply->OnGone([weak] {
@@ -127,29 +138,33 @@ void OpenAiService::Start(Endpoint endpoint, OpenAiRequest request,
   });
 }
 
-std::shared_ptr<AnswerWriter> OpenAiService::MakeWriter(
-    Endpoint endpoint, const OpenAiRequest& request,
-    const std::weak_ptr<OpenAiGeneration>& generation,
-    const std::shared_ptr<HttpReply>& reply) {
-  const StreamOptions asked = request.stream_options.value_or(StreamOptions());
+std::unique_ptr<AnswerFormat> OpenAiService::MakeFormat(
+    Endpoint endpoint, const OpenAiRequest& request) const {
+  const bool include_usage =
+      request.stream_options.value_or(StreamOptions()).include_usage;
   const GenerationRequest& drawn = request.generation;
   AnswerIdentity identity = {"", options_.clock->Now(), options_.model.name,
                              options_.model.fingerprint};
-  std::unique_ptr<AnswerFormat> format;
   if (endpoint == Endpoint::kChat) {
     identity.id = "chatcmpl-" + RandomId();
-    format = std::make_unique<ChatFormat>(
+    return std::make_unique<ChatFormat>(
         std::move(identity),
-        ChatFormatOptions{asked.include_usage, drawn.want_logprobs},
-        tokenizer_.vocabulary(), NumChoices(request));
-  } else {
-    identity.id = "cmpl-" + RandomId();
-    format = std::make_unique<CompletionFormat>(
-        std::move(identity),
-        CompletionFormatOptions{asked.include_usage, drawn.want_logprobs,
-                                drawn.top_logprobs},
+        ChatFormatOptions{include_usage, drawn.want_logprobs},
         tokenizer_.vocabulary(), NumChoices(request));
   }
+  identity.id = "cmpl-" + RandomId();
+  return std::make_unique<CompletionFormat>(
+      std::move(identity),
+      CompletionFormatOptions{include_usage, drawn.want_logprobs,
+                              drawn.top_logprobs},
+      tokenizer_.vocabulary(), NumChoices(request));
+}
+
+absl::StatusOr<std::shared_ptr<AnswerWriter>> OpenAiService::MakeWriter(
+    Endpoint endpoint, const OpenAiRequest& request,
+    const std::weak_ptr<OpenAiGeneration>& generation,
+    const std::shared_ptr<HttpReply>& reply) {
+  std::unique_ptr<AnswerFormat> format = MakeFormat(endpoint, request);
   HttpHeaders headers = AnswerHeaders(request);
   if (!request.stream) {
     headers.emplace_back("Content-Type", "application/json");
@@ -159,15 +174,33 @@ std::shared_ptr<AnswerWriter> OpenAiService::MakeWriter(
     pulse_.Add(whole);
     return whole;
   }
+  const StreamOptions asked = request.stream_options.value_or(StreamOptions());
   EventStreamOptions options;
   if (asked.empty_delta) options.empty_event = format->Nothing();
+  options.resumable = asked.resumable;
   auto stream = std::make_shared<EventStream>(
       std::move(options), *options_.clock, [generation] {
         if (const auto running = generation.lock()) running->Cancel();
       });
+  if (asked.resumable > absl::ZeroDuration()) {
+    ASSIGN_OR_RETURN(std::string id, resumable_.Add(stream));
+    headers.emplace_back("X-Stream-Id", std::move(id));
+  }
   pulse_.Add(stream);
   return std::make_shared<StreamedAnswer>(std::move(format), std::move(stream),
                                           reply, std::move(headers));
+}
+
+absl::Status OpenAiService::Resume(const HttpRequest& request,
+                                   const std::shared_ptr<HttpReply>& reply) {
+  ASSIGN_OR_RETURN(const uint64_t from, ParseFrom(request.query));
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<EventStream> stream,
+      resumable_.Find(
+          std::string_view(request.path).substr(kStreamsPath.size())));
+  const absl::Status attached = stream->Attach(reply, {}, from);
+  if (attached.ok()) return absl::OkStatus();
+  return WithField(absl::InvalidArgumentError(attached.message()), "from");
 }
 
 HttpHeaders OpenAiService::AnswerHeaders(const OpenAiRequest& request) const {

@@ -14,6 +14,7 @@
 #include "coordinator/frontend/openai_generation.h"
 #include "coordinator/frontend/openai_request.h"
 #include "coordinator/frontend/prefill_estimate.h"
+#include "coordinator/frontend/resumable_streams.h"
 #include "coordinator/frontend/stream_pulse.h"
 #include "coordinator/frontend/tokenizer.h"
 
@@ -32,11 +33,12 @@ struct OpenAiServiceOptions {
 
 class OpenAiService {
  public:
-  // `tokenizer` and `scheduler` must outlive the service, and the service its
-  // HTTP server and every request of the scheduler's that it made: shut down
-  // the server, then the scheduler, then destroy this.
+  // `tokenizer` and `scheduler` must outlive the service, and the service the
+  // handlers of its routes.
   OpenAiService(OpenAiServiceOptions options, const Tokenizer& tokenizer,
                 Scheduler& scheduler);
+  // Cancels what still runs and waits for the scheduler to end it.
+  ~OpenAiService();
 
   void AddRoutes(HttpRouter& router);
 
@@ -47,10 +49,15 @@ class OpenAiService {
                 const std::shared_ptr<HttpReply>& reply);
   void Start(Endpoint endpoint, OpenAiRequest request,
              const std::shared_ptr<HttpReply>& reply);
-  std::shared_ptr<AnswerWriter> MakeWriter(
+  std::unique_ptr<AnswerFormat> MakeFormat(Endpoint endpoint,
+                                           const OpenAiRequest& request) const;
+  // Errors: RESOURCE_EXHAUSTED for one stream too many that can be resumed.
+  absl::StatusOr<std::shared_ptr<AnswerWriter>> MakeWriter(
       Endpoint endpoint, const OpenAiRequest& request,
       const std::weak_ptr<OpenAiGeneration>& generation,
       const std::shared_ptr<HttpReply>& reply);
+  absl::Status Resume(const HttpRequest& request,
+                      const std::shared_ptr<HttpReply>& reply);
   HttpHeaders AnswerHeaders(const OpenAiRequest& request) const;
   void SendStartError(HttpReply& reply, const absl::Status& status) const;
   std::string ModelJson() const;
@@ -60,7 +67,9 @@ class OpenAiService {
   const OpenAiServiceOptions options_;
   const Tokenizer& tokenizer_;
   PrefillEstimate estimate_;
+  GenerationSet live_;
   const GenerationPlace place_;
+  ResumableStreams resumable_;
   StreamPulse pulse_;
 };
 

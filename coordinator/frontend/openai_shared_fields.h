@@ -15,6 +15,10 @@ namespace deltafin {
 // Sampling, stopping, streaming, and fields that only name the caller.
 OpenAiFields SharedFields();
 
+// Of one endpoint alone.
+OpenAiFields ChatFields();
+OpenAiFields CompletionFields();
+
 // A `read` for fields that need none: they say what is so anyway, or name the
 // caller, which changes nothing.
 absl::Status AcceptField(const JsonValue& value, OpenAiRequest& request);
