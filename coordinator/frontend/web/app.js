@@ -46,14 +46,19 @@ function showSidebar(open) {
   if (open) byId("search").focus();
 }
 
+function markCurrent(link, isCurrent) {
+  if (isCurrent) link.setAttribute("aria-current", "page");
+  else link.removeAttribute("aria-current");
+}
+
 // The address says what is shown: #/chat, #/chat/ID, #/cluster.
 function route() {
   const [, view, id] = location.hash.split("/");
   const isCluster = view === "cluster";
   byId("chat-view").hidden = isCluster;
   byId("cluster-view").hidden = !isCluster;
-  byId("to-chat").toggleAttribute("aria-current", !isCluster);
-  byId("to-cluster").toggleAttribute("aria-current", isCluster);
+  markCurrent(byId("to-chat"), !isCluster);
+  markCurrent(byId("to-cluster"), isCluster);
   showSidebar(false);
   if (isCluster) {
     cluster.open();
@@ -104,9 +109,11 @@ function changed(conversation) {
 
 function showKeys() {
   const dialog = byId("keys");
-  const rows = KEYS.map(([keys, what]) => make("div", {}, make("dt", {}, keys.split(" ").map((key) => make("kbd", {}, key))), make("dd", {}, what)));
+  const rows = KEYS.map(([keys, what]) => make("div", {},
+    make("dt", {}, keys.split(" ").map((key) => make("kbd", {}, key))), make("dd", {}, what)));
   dialog.replaceChildren(make("form", {method: "dialog"},
-    make("header", {}, make("h2", {id: "keys-title", tabindex: "-1", autofocus: true}, "Keys"), iconButton("close", "Close", () => dialog.close())),
+    make("header", {}, make("h2", {id: "keys-title", tabindex: "-1", autofocus: true}, "Keys"),
+         iconButton("close", "Close", () => dialog.close())),
     make("dl", {}, rows)));
   if (!dialog.open) dialog.showModal();
 }

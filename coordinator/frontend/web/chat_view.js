@@ -9,6 +9,7 @@ import {loadSettings, newConversation, saveConversation, titleOf} from "./store.
 
 const NEAR_END_PX = 60;
 const SAVE_EVERY_MS = 1000;
+const MOST_TRIES = 3;
 const STARTERS = ["Do you believe in ghosts?", "It was a dark and stormy night. Go on.", "Write a short letter to an old friend.",
                   "What does the sea sound like?"];
 
@@ -191,10 +192,15 @@ export class ChatView {
     this.answer?.stop();
   }
 
-  // The server is back: the answer that it broke off goes on.
+  // The server is back: the answer that it broke off goes on; unless it broke off again and again at the same word.
   goOn() {
     const last = this.conversation.messages.length - 1;
-    if (last >= 0 && this.conversation.messages[last].state === "lost") this.resume(last);
+    const message = this.conversation.messages[last];
+    if (message?.state !== "lost") return;
+    const length = message.content.length + message.reasoning.length;
+    this.goneOn = this.goneOn?.message === message && this.goneOn.length === length
+      ? {...this.goneOn, times: this.goneOn.times + 1} : {message, length, times: 1};
+    if (this.goneOn.times <= MOST_TRIES) this.resume(last);
   }
 
   setBusy(busy) {

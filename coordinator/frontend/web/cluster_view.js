@@ -9,7 +9,8 @@ const PLACES = [["spine", "Spine"], ["disk", "Drives"], ["experts", "Experts’ 
 const MAX_EVENTS = 40;
 
 function panel(title, note, ...content) {
-  return make("section", {class: "panel"}, make("h2", {}, title), note === null ? null : make("p", {class: "note"}, note), ...content);
+  return make("section", {class: "panel full"}, make("h2", {}, title),
+              note === null ? null : make("p", {class: "note"}, note), ...content);
 }
 
 function figure(label) {
@@ -43,16 +44,15 @@ export class ClusterView {
     const figures = make("dl", {class: "figures"}, Object.values(this.figures).map(({element}) => element));
     this.scale = make("div", {class: "scale", "aria-hidden": "true"});
     this.element.append(make("div", {class: "panels"},
-      make("section", {class: "panel limit"}, make("h2", {}, "What limits speed now"), this.sentence, this.verdict, this.bar, this.legend),
+      make("section", {class: "panel limit"}, make("h2", {}, "What limits speed now"),
+           this.sentence, this.verdict, this.bar, this.legend),
       make("section", {class: "panel numbers"}, make("h2", {class: "unseen"}, "Numbers"), figures, this.speed.element),
-      make("section", {class: "panel full"}, make("h2", {}, "Nodes"), this.nodes.element),
-      make("section", {class: "panel full"}, make("h2", {}, "The running token"),
-           make("p", {class: "note"}, "Each cell is a node’s part of a layer; the brighter, the longer it took. Red: given to other nodes."), this.layers.element),
-      make("section", {class: "panel full"}, make("h2", {}, "Experts"),
-           make("p", {class: "note"}, "Layers from top to bottom, experts from left to right: how often the router chose each lately."),
-           this.experts.element, this.scale),
+      panel("Nodes", null, this.nodes.element),
+      panel("The running token", "Each cell is a node’s part of a layer; the stronger its colour, the longer it took. Red: given to " +
+            "other nodes.", this.layers.element),
+      panel("Experts", "Layers from top to bottom, experts from left to right: how often the router chose each lately.",
+            this.experts.element, this.scale),
       panel("What happened", null, this.events)));
-    this.element.querySelector(".panel:last-child").classList.add("full");
   }
 
   open() {
@@ -106,7 +106,8 @@ export class ClusterView {
       return part;
     }));
     this.bar.setAttribute("aria-label", told.map(([, name, percent]) => `${name} ${percent} %`).join(", "));
-    this.legend.replaceChildren(...told.map(([place, name, percent]) => make("li", {}, make("i", {"data-place": place}), `${name} `, make("b", {}, `${percent} %`))));
+    this.legend.replaceChildren(...told.map(([place, name, percent]) =>
+      make("li", {}, make("i", {"data-place": place}), `${name} `, make("b", {}, `${percent} %`))));
   }
 
   showFigures({engine, copies, epoch}) {
@@ -128,8 +129,10 @@ export class ClusterView {
     const lines = events.slice(-MAX_EVENTS).reverse().map((event) => make("li", {},
       make("time", {}, clock(event.time * 1000)),
       make("span", {class: "state", "data-state": event.to}, event.to),
-      make("span", {class: "what"}, make("b", {}, event.node), event.from === "gone" && event.to === "joining" ? " came" : ` was ${event.from}`,
+      make("span", {class: "what"}, make("b", {}, event.node),
+           event.from === "gone" && event.to === "joining" ? " came" : ` was ${event.from}`,
            event.why === "" ? "" : make("q", {}, event.why))));
-    this.events.replaceChildren(...(lines.length > 0 ? lines : [make("li", {class: "none"}, "Nothing yet: nodes that come, go or fail are listed here.")]));
+    const none = make("li", {class: "none"}, "Nothing yet: nodes that come, go or fail are listed here.");
+    this.events.replaceChildren(...(lines.length > 0 ? lines : [none]));
   }
 }

@@ -15,8 +15,10 @@ class Connection extends EventTarget {
     this.gone = true;
     this.since = Date.now();
     this.dispatchEvent(new Event("gone"));
-    this.showGone();
-    while (!await isHealthy()) await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));
+    while (!await isHealthy()) {
+      this.showGone();
+      await new Promise((resolve) => setTimeout(resolve, ASK_EVERY_MS));
+    }
     this.gone = false;
     hideBanner();
     this.dispatchEvent(new Event("back"));
@@ -25,19 +27,19 @@ class Connection extends EventTarget {
   showGone() {
     const why = navigator.onLine === false ? "This device is offline." : "The server has not answered since " +
       `${clock(this.since)}. Start it again (deltafin serve --http) or check the network.`;
-    showBanner("gone", why, "Nothing is lost: conversations are in this browser, and the page goes on by itself.");
+    showBanner(why, "Nothing is lost: conversations are in this browser, and the page goes on by itself.");
   }
 }
 
 export const connection = new Connection();
 
-export function showBanner(kind, text, note, button = null) {
+function showBanner(text, note) {
   const banner = byId("banner");
-  banner.className = kind;
-  banner.replaceChildren(make("div", {}, make("strong", {}, text), " ", make("span", {}, note)), ...(button === null ? [] : [button]));
+  if (!banner.hidden) return;  // it is an alert: said once
+  banner.replaceChildren(make("div", {}, make("strong", {}, text), " ", make("span", {}, note)));
   banner.hidden = false;
 }
 
-export function hideBanner() {
+function hideBanner() {
   byId("banner").hidden = true;
 }

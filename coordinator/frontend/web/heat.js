@@ -161,8 +161,8 @@ function fitted(context, text, width) {
 // Layers down, experts across: how often the router chose each expert lately.
 export class ExpertMap {
   constructor() {
-    this.picture = new Picture("How often each expert of each layer was chosen lately", (context, width, height) => this.draw(context, width, height),
-                               (x, y) => this.describe(x, y));
+    this.picture = new Picture("How often each expert of each layer was chosen lately",
+                               (context, width, height) => this.draw(context, width, height), (x, y) => this.describe(x, y));
     this.element = this.picture.element;
     this.heat = null;
   }

@@ -92,7 +92,8 @@ export function openSettings(onChange) {
   }}, icon("again"), "Defaults");
   const fields = make("div", {class: "fields"}, form(loadSettings()));
   dialog.replaceChildren(make("form", {method: "dialog"},
-    make("header", {}, make("h2", {id: "settings-title", tabindex: "-1", autofocus: true}, "Settings"), iconButton("close", "Close", () => dialog.close())),
+    make("header", {}, make("h2", {id: "settings-title", tabindex: "-1", autofocus: true}, "Settings"),
+         iconButton("close", "Close", () => dialog.close())),
     fields, use,
     make("footer", {}, reset, make("span", {class: "spacer"}), make("button", {type: "submit", class: "primary"}, "Done"))));
   dialog.onclose = () => {

@@ -4,15 +4,16 @@ import {mkdtempSync, rmSync, writeFileSync} from "node:fs";
 import {tmpdir} from "node:os";
 import path from "node:path";
 
-const PATIENCE_MS = 30000;
+const PATIENCE_MS = 60000;
+// It finds no host but this machine.
+const FLAGS = ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage",
+               "--disable-background-networking", "--disable-component-update", "--disable-sync",
+               "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"];
 
 export class Browser {
   static async start(program) {
     const profile = mkdtempSync(path.join(tmpdir(), "deltafin-chromium-"));
-    const child = spawn(program, ["--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--no-first-run", "--disable-gpu",
-                                  "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                                  "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-                                  `--user-data-dir=${profile}`, "about:blank"],
+    const child = spawn(program, [...FLAGS, `--user-data-dir=${profile}`, "about:blank"],
                         {stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"]});
     const browser = new Browser(child, profile);
     await browser.send("Target.setDiscoverTargets", {discover: true});
@@ -78,6 +79,10 @@ export class Browser {
 const KEY_CODES = {Enter: 13, Escape: 27, Delete: 46, ArrowDown: 40, F2: 113, Tab: 9};
 const MODIFIERS = {Alt: 1, Control: 2, Shift: 8};
 
+function described(details) {
+  return details.exception?.description ?? details.text;
+}
+
 export class Page {
   constructor(browser, sessionId) {
     this.browser = browser;
@@ -85,10 +90,14 @@ export class Page {
     this.problems = [];  // what the page complained of: errors, refused content
     browser.listeners.push((message) => {
       if (message.sessionId !== sessionId) return;
-      if (message.method === "Runtime.exceptionThrown") this.problems.push(message.params.exceptionDetails.exception?.description ?? message.params.exceptionDetails.text);
-      if (message.method === "Log.entryAdded" && message.params.entry.source === "security") this.problems.push(message.params.entry.text);
-      if (message.method === "Page.loadEventFired") this.loaded?.();
+      this.note(message);
     });
+  }
+
+  note({method, params}) {
+    if (method === "Runtime.exceptionThrown") this.problems.push(described(params.exceptionDetails));
+    if (method === "Log.entryAdded" && params.entry.source === "security") this.problems.push(params.entry.text);
+    if (method === "Page.loadEventFired") this.loaded?.();
   }
 
   send(method, params) {
@@ -126,8 +135,9 @@ export class Page {
 
   // The value of an expression in the page; promises are awaited.
   async evaluate(expression) {
-    const {result, exceptionDetails} = await this.send("Runtime.evaluate", {expression, awaitPromise: true, returnByValue: true, userGesture: true});
-    if (exceptionDetails !== undefined) throw new Error(`${expression}: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
+    const {result, exceptionDetails} = await this.send("Runtime.evaluate", {
+      expression, awaitPromise: true, returnByValue: true, userGesture: true});
+    if (exceptionDetails !== undefined) throw new Error(`${expression}: ${described(exceptionDetails)}`);
     return result.value;
   }
 
@@ -137,7 +147,9 @@ export class Page {
     while (true) {
       const value = await this.evaluate(expression);
       if (value) return value;
-      if (Date.now() - begun > PATIENCE_MS) throw new Error(`In vain waited for: ${what}. The page shows: ${await this.evaluate("document.body.innerText")}`);
+      if (Date.now() - begun > PATIENCE_MS) {
+        throw new Error(`In vain waited for: ${what}. The page shows: ${await this.evaluate("document.body.innerText")}`);
+      }
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
@@ -162,7 +174,8 @@ export class Page {
     const modifiers = parts.reduce((sum, name) => sum + MODIFIERS[name], 0);
     const code = KEY_CODES[key] ?? key.toUpperCase().charCodeAt(0);
     const text = modifiers === 0 && key.length === 1 ? key : key === "Enter" ? "\r" : undefined;
-    await this.send("Input.dispatchKeyEvent", {type: text === undefined ? "rawKeyDown" : "keyDown", key, modifiers, windowsVirtualKeyCode: code, text});
+    const type = text === undefined ? "rawKeyDown" : "keyDown";
+    await this.send("Input.dispatchKeyEvent", {type, key, modifiers, windowsVirtualKeyCode: code, text});
     await this.send("Input.dispatchKeyEvent", {type: "keyUp", key, modifiers, windowsVirtualKeyCode: code});
   }
 

@@ -65,7 +65,8 @@ test("the second turn is answered to the whole conversation", async () => {
   await ask(page, "Why?");
   await page.until("document.querySelectorAll('.message.assistant').length === 2", "the second answer");
   assert.equal(await ended(page), "done");
-  const messages = [{role: "user", content: QUESTION}, {role: "assistant", content: full.choices[0].message.content}, {role: "user", content: "Why?"}];
+  const messages = [{role: "user", content: QUESTION}, {role: "assistant", content: full.choices[0].message.content},
+                    {role: "user", content: "Why?"}];
   const again = await cluster.answer("", {messages});
   assert.equal((await kept(page))[0].messages[3].content, again.choices[0].message.content);
 });

@@ -51,7 +51,7 @@ test("a killed node turns red, its work goes to the other, and the text is the u
 
 test("the pictures of layers and experts have something to tell", async () => {
   const page = await browser.open(`${cluster.url}/#/cluster`);
-  await page.until("/most often expert \\d+ of layer \\d+/.test(document.querySelector('#cluster-view').textContent)", "the heat of the experts");
+  await page.until("/most often expert \\d+ of layer \\d+/.test(document.querySelector('#cluster-view').textContent)", "the heat");
   const label = await page.evaluate("document.querySelectorAll('canvas')[1].getAttribute('aria-label')");
   assert.match(label, /^Time of each node for its part of each layer\. Longest: .* at layer \d+\.$/);
   // Cells have colours: more than the ground's.

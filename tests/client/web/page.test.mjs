@@ -37,8 +37,8 @@ async function openWith(answers) {
 }
 
 const delta = (content, more = {}) => ({choices: [{index: 0, delta: {content, ...more}}]});
-const end = (reason = "stop") => [{choices: [{index: 0, delta: {}, finish_reason: reason}]},
-                                  {choices: [], usage: {prompt_tokens: 9, completion_tokens: 4, prompt_tokens_details: {cached_tokens: 5}}}, "[DONE]"];
+const usage = {prompt_tokens: 9, completion_tokens: 4, prompt_tokens_details: {cached_tokens: 5}};
+const end = (reason = "stop") => [{choices: [{index: 0, delta: {}, finish_reason: reason}]}, {choices: [], usage}, "[DONE]"];
 const error = (status, message, headers = {}) => ({status, headers, body: JSON.stringify({error: {message}})});
 
 const RICH = `# A heading
@@ -64,7 +64,8 @@ test("Markdown becomes elements, thinking is folded, numbers are told", async ()
   await ask(page, "Hi");
   assert.equal(await ended(page), "done");
   const count = (selector) => page.evaluate(`document.querySelectorAll(".message.assistant > .prose ${selector}").length`);
-  for (const [selector, wanted] of [["h3", 1], ["em", 1], ["strong", 1], ["pre code", 1], ["ol > li", 2], ["ul > li", 1], ["td", 2], ["blockquote a", 2]]) {
+  const all = {"h3": 1, "em": 1, "strong": 1, "pre code": 1, "ol > li": 2, "ul > li": 1, "td": 2, "blockquote a": 2};
+  for (const [selector, wanted] of Object.entries(all)) {
     assert.equal(await count(selector), wanted, selector);
   }
   assert.equal(await page.text(".prose pre code"), 'print("<b>")');
@@ -151,11 +152,16 @@ test("conversations are found, renamed, exported, deleted and brought back", asy
   await ended(page);
   await page.press("Alt+n");
   await ask(page, "Second question");
-  await page.until("document.querySelectorAll('#conversations a').length === 2 && document.querySelectorAll('.message.assistant').length === 1", "two conversations");
+  await page.until("document.querySelectorAll('#conversations a').length === 2", "two conversations");
+  await page.until("document.querySelectorAll('.message.assistant').length === 1", "the answer in the second");
   await ended(page);
   const titles = "[...document.querySelectorAll('#conversations a')].map((link) => link.textContent).join()";
   assert.equal(await page.evaluate(titles), "Second question,First question");
-  const search = (text) => page.evaluate(`(() => { const field = document.querySelector("#search"); field.value = ${JSON.stringify(text)}; field.dispatchEvent(new Event("input")); })()`);
+  const search = (text) => page.evaluate(`(() => {
+    const field = document.querySelector("#search");
+    field.value = ${JSON.stringify(text)};
+    field.dispatchEvent(new Event("input"));
+  })()`);
   await search("herring FIRST");
   assert.equal(await page.evaluate(titles), "First question");
   await search("");
@@ -181,7 +187,7 @@ test("conversations are found, renamed, exported, deleted and brought back", asy
   assert.deepEqual((await kept(page)).map(({id}) => id), [first.id]);
   await page.click("#toast .link");
   await page.until(`${titles} === 'Second question,On herring'`, "both again");
-  await page.until(`import('/store.js').then((store) => store.loadConversations()).then((all) => all.length === 2)`, "both kept");
+  await page.until("import('/store.js').then((store) => store.loadConversations()).then((all) => all.length === 2)", "both kept");
   assert.equal((await kept(page))[0].id, second.id);
   assert.deepEqual(page.problems, []);
 });
