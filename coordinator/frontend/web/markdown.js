@@ -3,7 +3,7 @@
 import {copyText, icon, make} from "./dom.js";
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([^`]*)$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$/;
+const HEADING = /^ {0,3}(#{1,6})\s+(.*)$/;
 const RULE = /^ {0,3}([-*_])\s*(?:\1\s*){2,}$/;
 const ITEM = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const QUOTE = /^ {0,3}> ?/;
@@ -91,7 +91,7 @@ function nextNode(lines, at, depth) {
   const heading = line.match(HEADING);
   if (heading !== null) {
     // The page has an h1, messages begin below.
-    return [make(`h${Math.min(heading[1].length + 2, 6)}`, {}, inline(heading[2])), at + 1];
+    return [make(`h${Math.min(heading[1].length + 2, 6)}`, {}, inline(withoutClosing(heading[2]))), at + 1];
   }
   if (RULE.test(line)) return [make("hr"), at + 1];
   if (depth < MAX_DEPTH && QUOTE.test(line)) return quote(lines, at, depth);
@@ -100,6 +100,14 @@ function nextNode(lines, at, depth) {
     return table(lines, at);
   }
   return paragraph(lines, at);
+}
+
+// "Title ##" is "Title".
+function withoutClosing(title) {
+  const text = title.trimEnd();
+  let end = text.length;
+  while (end > 0 && text[end - 1] === "#") --end;
+  return end < text.length && (end === 0 || /\s/.test(text[end - 1])) ? text.slice(0, end).trimEnd() : text;
 }
 
 function codeBlock(lines, at, fence) {
@@ -189,11 +197,11 @@ const INLINE = new RegExp([
   /!?\[(?<linkText>[^\]]*)\]\((?<target>[^()\s]*(?:\([^()\s]*\)[^()\s]*)*)(?:\s+"[^"]*")?\)/,
   /<(?<auto>https?:\/\/[^\s<>]+)>/,
   /(?<bare>https?:\/\/[^\s<>"')\]]*[^\s<>"')\].,;:!?])/,
-  /\*\*(?<strong>\S(?:.*?\S)?)\*\*(?!\*)/,
-  /(?<![\w*])\*(?<emphasis>[^\s*](?:[^*]*?[^\s*])?)\*(?!\*)/,
-  /(?<!\w)__(?<strong2>\S(?:.*?\S)?)__(?!\w)/,
-  /(?<!\w)_(?<emphasis2>[^\s_](?:.*?[^\s_])?)_(?!\w)/,
-  /~~(?<struck>\S(?:.*?\S)?)~~/,
+  /\*\*(?<strong>\S(?:.*?\S)??)\*\*(?!\*)/,
+  /(?<![\w*])\*(?<emphasis>[^\s*](?:[^*]*?[^\s*])??)\*(?!\*)/,
+  /(?<!\w)__(?<strong2>\S(?:.*?\S)??)__(?!\w)/,
+  /(?<!\w)_(?<emphasis2>[^\s_](?:.*?[^\s_])??)_(?!\w)/,
+  /~~(?<struck>\S(?:.*?\S)??)~~/,
 ].map((pattern) => pattern.source).join("|"));
 
 export function inline(text, depth = 0) {
