@@ -175,11 +175,13 @@ MembershipOptions Coordinator::DescribeMembership() const {
 }
 
 absl::Status Coordinator::ConnectNodes() {
-  ASSIGN_OR_RETURN(membership_, Membership::Create(DescribeMembership()));
+  const MembershipOptions membership = DescribeMembership();
+  ASSIGN_OR_RETURN(membership_, Membership::Create(membership));
   NodeRegistry& registry = membership_->registry();
   DispatcherOptions dispatch;
   dispatch.identity = {model_.manifest_digest, "deltafin"};
   dispatch.latent_size = model_.spec.expert_shape().latent_size;
+  dispatch.extent = membership.registry.extent;
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
   dispatch.exchange.read_ahead = options_.read_ahead;

@@ -63,7 +63,7 @@ absl::Status CheckHttpApiOptions(const HttpApiOptions& options) {
 
 absl::StatusOr<std::unique_ptr<HttpApi>> HttpApi::Start(
     const HttpApiOptions& options, Coordinator& coordinator,
-    const std::string& model_name, std::vector<ApiRoute> further) {
+    const std::string& model_name) {
   std::unique_ptr<HttpApi> api(new HttpApi());
   api->service_ = std::make_unique<OpenAiService>(
       DescribeService(options, coordinator, model_name),
@@ -71,7 +71,10 @@ absl::StatusOr<std::unique_ptr<HttpApi>> HttpApi::Start(
   api->router_ = std::make_unique<HttpRouter>(
       RouterOptions{options.keys, options.cors_origins});
   api->service_->AddRoutes(*api->router_);
-  for (ApiRoute& route : further) api->router_->Add(std::move(route));
+  api->web_ = std::make_unique<WebRoutes>(coordinator, model_name);
+  for (ApiRoute& route : api->web_->Routes()) {
+    api->router_->Add(std::move(route));
+  }
   ASSIGN_OR_RETURN(
       api->server_,
       HttpServer::Start(
@@ -84,7 +87,12 @@ absl::StatusOr<std::unique_ptr<HttpApi>> HttpApi::Start(
 }
 
 HttpApi::~HttpApi() {
-  if (server_ != nullptr) server_->Shutdown(absl::ZeroDuration());
+  if (server_ != nullptr) Shutdown(absl::ZeroDuration());
+}
+
+void HttpApi::Shutdown(absl::Duration drain) {
+  web_->Shutdown();
+  server_->Shutdown(drain);
 }
 
 std::string HttpApi::url() const {

@@ -1,7 +1,7 @@
 // coordinator/http_api.h
 //
-// The HTTP side of a coordinator put together: server, router, OpenAI API, and
-// whatever else is to be served at the same address.
+// The HTTP side of a coordinator put together: server, router, OpenAI API and
+// web page.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/frontend/http_router.h"
 #include "coordinator/frontend/openai_service.h"
+#include "coordinator/web_routes.h"
 
 namespace deltafin {
 
@@ -36,13 +37,12 @@ absl::Status CheckHttpApiOptions(const HttpApiOptions& options);
 
 class HttpApi {
  public:
-  // Serves until Shutdown. `model_name` is what clients call the model;
-  // `further`: routes besides the API's, such as those of the web page. The
+  // Serves until Shutdown. `model_name` is what clients call the model. The
   // coordinator must be started, and outlive this. Errors: those of
   // HttpServer::Start.
   static absl::StatusOr<std::unique_ptr<HttpApi>> Start(
       const HttpApiOptions& options, Coordinator& coordinator,
-      const std::string& model_name, std::vector<ApiRoute> further = {});
+      const std::string& model_name);
   // Ends what still runs.
   ~HttpApi();
   HttpApi(const HttpApi&) = delete;
@@ -50,13 +50,14 @@ class HttpApi {
 
   // http://HOST:PORT, with the port that was bound.
   std::string url() const;
-  // See HttpServer::Shutdown.
-  void Shutdown(absl::Duration drain) { server_->Shutdown(drain); }
+  // See HttpServer::Shutdown. Who looks on at the cluster is not waited for.
+  void Shutdown(absl::Duration drain);
 
  private:
   HttpApi() = default;
 
   std::unique_ptr<OpenAiService> service_;
+  std::unique_ptr<WebRoutes> web_;
   std::unique_ptr<HttpRouter> router_;
   std::unique_ptr<HttpServer> server_;
 };
