@@ -313,6 +313,20 @@ TEST(HttpServerLimitsTest, ClosesTheLongestIdleConnectionForANewOne) {
   EXPECT_EQ(first.ReadAnswer()->body, "GET /y?|");
 }
 
+TEST(HttpServerLimitsTest, ServesOthersWhileSlowOnesHoldAllItsConnections) {
+  HttpServerOptions options;
+  options.max_connections = 4;
+  options.num_threads = 1;
+  HttpTestServer server(options, Echo);
+  std::vector<std::unique_ptr<HttpSocket>> slow;
+  for (int i = 0; i < 20; ++i) {
+    slow.push_back(std::make_unique<HttpSocket>(server.port()));
+    slow.back()->Send("GET / HTTP/1.1\r\nHost: local");
+    ExpectServes(server.port());
+  }
+  slow.front()->AwaitClose();
+}
+
 TEST(HttpServerLimitsTest, RefusesMoreConnectionsThanItsLimitWhenAllAreBusy) {
   HttpServerOptions options;
   options.max_connections = 2;
@@ -370,12 +384,15 @@ TEST(HttpServerLimitsTest, StopsReadingAheadOfAnAnswer) {
   client.Send(Get("/0"));
   const HttpCall call = server.Await();
   ASSERT_NE(call.reply, nullptr);
+  constexpr int kAhead = 1000;
   std::string ahead;
-  for (int i = 0; i < 3000; ++i) ahead += Get("/ahead");
+  for (int i = 0; i < kAhead; ++i) {
+    ahead += Get("/ahead", "X: " + std::string(100, 'x') + "\r\n");
+  }
   client.Send(ahead);  // over 100 KB; the kernel holds what we do not
   call.reply->Send(200, {}, "0");
   EXPECT_EQ(client.ReadAnswer()->body, "0");
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < kAhead; ++i) {
     const HttpCall next = server.Await();
     ASSERT_NE(next.reply, nullptr);
     next.reply->Send(200, {}, std::to_string(i));
