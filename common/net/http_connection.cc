@@ -4,9 +4,9 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/net/http_response_head.h"
 #include "common/net/http_routes.h"
-#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -46,6 +46,7 @@ void HttpConnection::Start() {
 
 void HttpConnection::Greet() {
   if (state_ != State::kGreeting) return;
+  context_.connections.SetIdle(this, true);
   CloseAfter(context_.options.header_timeout);
   stream_->Handshake([self = shared_from_this()](bool ok) {
     if (!ok) return self->Close();
@@ -55,7 +56,7 @@ void HttpConnection::Greet() {
 }
 
 void HttpConnection::Heed(HttpConnectionWish wish) {
-  const bool is_idle = state_ == State::kIdle || state_ == State::kLingering;
+  const bool is_idle = state_ != State::kBody && state_ != State::kAnswering;
   switch (wish) {
     case HttpConnectionWish::kCloseIfIdle:
       if (is_idle) Close();
@@ -130,7 +131,6 @@ void HttpConnection::Parse() {
   input_.bytes.erase(0, parser_->Take(input_.bytes));
   if (state_ == State::kIdle && parser_->has_begun()) {
     state_ = State::kHeaders;
-    context_.connections.SetIdle(this, false);
     RefuseAfter(options.header_timeout, "headers");
   }
   using Parsed = HttpRequestParser::State;
@@ -157,6 +157,7 @@ bool HttpConnection::AcceptHeaders() {
     }
   }
   state_ = State::kBody;
+  context_.connections.SetIdle(this, false);
   RefuseAfter(context_.options.body_timeout, "body");
   if (parser_->expects_continue() && !output_.is_writing &&
       parser_->state() == HttpRequestParser::State::kBody) {
@@ -214,6 +215,8 @@ void HttpConnection::Dispatch() {
 
 void HttpConnection::Refuse(const HttpRefusal& refusal) {
   const HttpRefusal why = refusal;  // it may be the parser's
+  spdlog::debug("HTTP: refused a request with {} {}: {}", why.status, why.code,
+                why.message);
   const bool is_head = parser_ && parser_->request().method == "HEAD";
   BeginAnswer(is_head, /*is_http_1_0=*/false, /*keeps_alive=*/false);
   input_.is_dropped = true;

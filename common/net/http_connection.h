@@ -42,7 +42,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   enum class State : uint8_t {
     kGreeting,  // TLS
     kIdle,
-    kHeaders,
+    kHeaders,  // some have come
     kBody,
     kAnswering,
     kLingering,  // has said its last; waits for the client to close

@@ -35,7 +35,7 @@ class HttpConnectionSet {
 
   // `id` is any that no other has. `ask` is called by any thread and under the
   // lock: it must only leave word. At the limit the connection that has been
-  // idle for longest is asked to close.
+  // idle for longest, with no or half a request, is asked to close.
   Admission Add(const void* id, Ask ask);
   // Does nothing for one that is not there.
   void SetIdle(const void* id, bool is_idle);

@@ -16,6 +16,7 @@ namespace deltafin {
 namespace {
 
 constexpr uint64_t kMaxPemBytes = uint64_t{1} << 20;
+constexpr absl::Duration kBetweenWarnings = absl::Seconds(30);
 constexpr absl::Duration kLongestTimeout = absl::Hours(24);
 
 struct CheckedOptions {
@@ -74,6 +75,9 @@ absl::StatusOr<CheckedOptions> Check(const HttpServerOptions& options) {
   ASSIGN_OR_RETURN(checked.certificate,
                    ReadFile(options.tls.certificate, kMaxPemBytes));
   ASSIGN_OR_RETURN(checked.key, ReadSecretFile(options.tls.key, kMaxPemBytes));
+  RETURN_IF_ERROR(AddContext(
+      CheckHttpCertificate(checked.certificate, checked.key),
+      fmt::format("{} with {}", options.tls.certificate, options.tls.key)));
   return checked;
 }
 
@@ -104,10 +108,7 @@ class HttpServer::Impl {
           std::make_shared<HttpConnection>(std::move(stream), context_)
               ->Start();
         },
-        [this] {
-          if (context_.connections.CloseOneIdle()) return;
-          spdlog::warn("HTTP: no file descriptor for another connection");
-        });
+        [this] { MakeRoom(); });
     return absl::OkStatus();
   }
 
@@ -126,7 +127,18 @@ class HttpServer::Impl {
   int port() const { return listener_->port(); }
 
  private:
+  // For file descriptors. Called by one thread at a time.
+  void MakeRoom() {
+    context_.connections.CloseOneIdle();
+    if (absl::Now() - last_warning_ < kBetweenWarnings) return;
+    last_warning_ = absl::Now();
+    spdlog::warn(
+        "HTTP: no file descriptor for another connection; raise the limit of "
+        "open files");
+  }
+
   HttpConnectionContext context_;
+  absl::Time last_warning_ = absl::InfinitePast();
   std::unique_ptr<HttpListener> listener_;
   Mutex mutex_;
   bool is_shut_down_ ABSL_GUARDED_BY(mutex_) = false;

@@ -41,8 +41,9 @@ struct HttpServerOptions {
 
   // Threads that read, write and call the handler.
   int num_threads = 2;
-  // Open connections. At the limit the one that has been idle for longest is
-  // closed for a new one; if none is idle, the new one gets 503.
+  // Open connections. At the limit the one that has been without a request (or
+  // with half of its headers) for longest is closed for a new one; if all have
+  // one, the new one gets 503.
   int max_connections = 1024;
 
   // Request line and headers; more gets 414 or 431.

@@ -10,6 +10,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <chrono>
+#include <exception>
 #include <future>
 #include <optional>
 #include <thread>
@@ -130,7 +131,7 @@ class AsioStream : public HttpStream,
   bool is_open_ = true;
 };
 
-absl::Status LoadTls(const HttpListenerOptions& options,
+absl::Status LoadTls(const std::string& certificate, const std::string& key,
                      asio::ssl::context& context) {
   error_code error;
   context.set_options(
@@ -142,13 +143,12 @@ absl::Status LoadTls(const HttpListenerOptions& options,
         return std::string();
       },
       error);
-  context.use_certificate_chain(asio::buffer(options.certificate), error);
+  context.use_certificate_chain(asio::buffer(certificate), error);
   if (error) {
     return absl::InvalidArgumentError(
         fmt::format("that is no certificate: {}", error.message()));
   }
-  context.use_private_key(asio::buffer(options.key), asio::ssl::context::pem,
-                          error);
+  context.use_private_key(asio::buffer(key), asio::ssl::context::pem, error);
   if (error) {
     return absl::InvalidArgumentError(fmt::format(
         "the key is none, or not the certificate's: {}", error.message()));
@@ -157,6 +157,16 @@ absl::Status LoadTls(const HttpListenerOptions& options,
 }
 
 }  // namespace
+
+absl::Status CheckHttpCertificate(const std::string& certificate,
+                                  const std::string& key) {
+  try {
+    asio::ssl::context context(asio::ssl::context::tls_server);
+    return LoadTls(certificate, key, context);
+  } catch (const std::exception& error) {
+    return absl::InternalError(fmt::format("TLS: {}", error.what()));
+  }
+}
 
 class HttpListener::Impl {
  public:
@@ -170,7 +180,9 @@ class HttpListener::Impl {
   absl::Status Init() {
     if (!options_.certificate.empty() || !options_.key.empty()) {
       tls_.emplace(asio::ssl::context::tls_server);
-      if (absl::Status status = LoadTls(options_, *tls_); !status.ok()) {
+      if (absl::Status status =
+              LoadTls(options_.certificate, options_.key, *tls_);
+          !status.ok()) {
         return status;
       }
     }
@@ -297,9 +309,14 @@ HttpListener::~HttpListener() = default;
 
 absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Listen(
     const HttpListenerOptions& options) {
-  auto impl = std::make_unique<Impl>(options);
-  if (absl::Status status = impl->Init(); !status.ok()) return status;
-  return std::unique_ptr<HttpListener>(new HttpListener(std::move(impl)));
+  try {
+    auto impl = std::make_unique<Impl>(options);
+    if (absl::Status status = impl->Init(); !status.ok()) return status;
+    return std::unique_ptr<HttpListener>(new HttpListener(std::move(impl)));
+  } catch (const std::exception& error) {  // no file descriptors, say
+    return absl::UnavailableError(fmt::format(
+        "cannot listen on {}: {}", options.address.ToString(), error.what()));
+  }
 }
 
 void HttpListener::Start(

@@ -58,11 +58,16 @@ struct HttpListenerOptions {
   absl::Duration send_timeout;
 };
 
+// OK when a server can show this certificate. PEM texts. Errors:
+// INVALID_ARGUMENT when they are none, or do not belong together.
+absl::Status CheckHttpCertificate(const std::string& certificate,
+                                  const std::string& key);
+
 // Threads, and the socket that listens. Thread-compatible.
 class HttpListener {
  public:
-  // Errors: INVALID_ARGUMENT for an unknown host, or a certificate and key that
-  // are none or do not belong together; UNAVAILABLE when it cannot be bound.
+  // Errors: INVALID_ARGUMENT for an unknown host; those of
+  // CheckHttpCertificate; UNAVAILABLE when it cannot be bound.
   static absl::StatusOr<std::unique_ptr<HttpListener>> Listen(
       const HttpListenerOptions& options);
   // REQUIRES: Start was not called, or Join was.

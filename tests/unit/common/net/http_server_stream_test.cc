@@ -173,11 +173,11 @@ TEST(HttpServerStreamTest, SendsALongAnswerToASlowReaderWhole) {
   HttpServerOptions options;
   options.max_unread_bytes = 1024;  // not of whole answers
   HttpTestServer server(options);
-  HttpSocket client(server.port(), /*receive_buffer_bytes=*/4096);
+  HttpSocket client(server.port(), /*receive_buffer_bytes=*/16384);
   client.Send(Get("/x"));
   const HttpCall call = server.Await();
   ASSERT_NE(call.reply, nullptr);
-  std::string body(size_t{4} << 20, 'a');
+  std::string body(size_t{2} << 20, 'a');
   for (size_t i = 0; i < body.size(); i += 997) body[i] = 'b';
   call.reply->Send(200, {}, body);
   const auto answer = client.ReadAnswer();
@@ -188,7 +188,7 @@ TEST(HttpServerStreamTest, SendsALongAnswerToASlowReaderWhole) {
 TEST(HttpServerStreamTest, LetsGoOfAClientThatTakesNothing) {
   HttpServerOptions options;
   options.write_timeout = absl::Milliseconds(50);
-  options.max_unread_bytes = size_t{64} << 20;
+  options.max_unread_bytes = size_t{20} << 20;
   HttpTestServer server(options);
   HttpSocket client(server.port(), /*receive_buffer_bytes=*/4096);
   client.Send(Get("/x"));
@@ -197,7 +197,7 @@ TEST(HttpServerStreamTest, LetsGoOfAClientThatTakesNothing) {
   Signal gone;
   call.reply->OnGone([&gone] { gone.Raise(); });
   call.reply->Begin(200, {});
-  call.reply->Write(std::string(size_t{32} << 20, 'x'));
+  call.reply->Write(std::string(size_t{16} << 20, 'x'));
   EXPECT_TRUE(gone.Await());
 }
 

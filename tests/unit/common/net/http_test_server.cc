@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "common/net/listen_address.h"
+#include "tests/testing/http_socket.h"
 
 namespace deltafin::testing {
 namespace {
@@ -71,6 +73,34 @@ void Echo(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply) {
 
 std::string Get(const std::string& path, const std::string& headers) {
   return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
+}
+
+void ExpectRefusal(int port, std::string_view bytes, int status,
+                   const std::string& code) {
+  HttpSocket client(port);
+  client.Send(bytes);
+  const auto answer = client.ReadAnswer();
+  ASSERT_TRUE(answer.has_value()) << code;
+  EXPECT_EQ(answer->status, status) << bytes.substr(0, 200);
+  EXPECT_EQ(answer->headers.at("connection"), "close");
+  EXPECT_EQ(answer->headers.at("content-type"), "application/json");
+  const auto body = nlohmann::json::parse(answer->body, nullptr, false);
+  ASSERT_TRUE(body.is_object()) << answer->body;
+  const auto& error = body["error"];
+  EXPECT_EQ(error["code"], code) << error;
+  EXPECT_FALSE(error["message"].get<std::string>().empty());
+  EXPECT_TRUE(error["param"].is_null());
+  EXPECT_EQ(error["type"],
+            status >= 500 ? "server_error" : "invalid_request_error");
+  client.AwaitClose();
+}
+
+void ExpectServes(int port) {
+  HttpSocket client(port);
+  client.Send(Get("/alive"));
+  const auto answer = client.ReadAnswer();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->body, "GET /alive?|");
 }
 
 }  // namespace deltafin::testing

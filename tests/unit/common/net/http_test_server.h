@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "common/base/mutex.h"
 #include "common/net/http_server.h"
@@ -59,5 +60,12 @@ void Echo(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
 
 // "GET path" of HTTP/1.1 from localhost with further lines of headers.
 std::string Get(const std::string& path, const std::string& headers = "");
+
+// The answer to `bytes` on a connection of its own is an error with this status
+// and code, and the connection ends with it.
+void ExpectRefusal(int port, std::string_view bytes, int status,
+                   const std::string& code);
+// A server that echoes answers a new connection.
+void ExpectServes(int port);
 
 }  // namespace deltafin::testing
