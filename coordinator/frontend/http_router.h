@@ -4,6 +4,7 @@
 // API keys, origins of pages (CORS), methods, request ids.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>

@@ -19,33 +19,6 @@ namespace {
 
 constexpr double kMaxInt = std::numeric_limits<int>::max();
 
-absl::Status ReadEffort(const JsonValue& value, OpenAiRequest& request) {
-  constexpr std::pair<std::string_view, Thinking> kEfforts[] = {
-      {"none", Thinking::kOff},
-      {"low", Thinking::kLow},
-      {"high", Thinking::kHigh},
-      {"max", Thinking::kMax}};
-  for (const auto& [name, thinking] : kEfforts) {
-    if (value.text != name) continue;
-    request.chat.thinking = thinking;
-    return absl::OkStatus();
-  }
-  return NotSupported("reasoning_effort",
-                      "the model knows none, low, high and max");
-}
-
-absl::Status ReadToolChoice(const JsonValue& value, OpenAiRequest& request) {
-  if (value.kind == JsonValue::Kind::kString && value.text == "auto") {
-    request.chat.tool_choice = ToolChoice::kAuto;
-    return absl::OkStatus();
-  }
-  if (value.kind == JsonValue::Kind::kString && value.text == "none") {
-    request.chat.tool_choice = ToolChoice::kNone;
-    return absl::OkStatus();
-  }
-  return NotSupported("tool_choice", "only auto and none are supported");
-}
-
 absl::Status ReadFormat(const JsonValue& value, OpenAiRequest& /*request*/) {
   std::string type;
   ASSIGN_OR_RETURN(ObjectReader object,
@@ -104,7 +77,10 @@ constexpr OpenAiField kFields[] = {
        return absl::OkStatus();
      },
      0, kMaxTopLogprobs},
-    {"reasoning_effort", FieldType::kString, kNull, ReadEffort},
+    {"reasoning_effort", FieldType::kString, kNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       return ReadEffort(value.text, "reasoning_effort", request);
+     }},
     {"tools", FieldType::kArray, kNoNull,
      [](const JsonValue& value, OpenAiRequest& request) -> absl::Status {
        ASSIGN_OR_RETURN(request.chat.tools_json, ReadTools(value, "tools"));
@@ -158,6 +134,46 @@ absl::Status CheckTogether(const OpenAiRequest& request,
 
 }  // namespace
 
+absl::Status ReadEffort(const std::string& effort, std::string_view field,
+                        OpenAiRequest& request) {
+  constexpr std::pair<std::string_view, Thinking> kEfforts[] = {
+      {"none", Thinking::kOff},
+      {"low", Thinking::kLow},
+      {"high", Thinking::kHigh},
+      {"max", Thinking::kMax}};
+  for (const auto& [name, thinking] : kEfforts) {
+    if (effort != name) continue;
+    request.chat.thinking = thinking;
+    return absl::OkStatus();
+  }
+  return NotSupported(field, "the model knows none, low, high and max");
+}
+
+absl::Status ReadToolChoice(const JsonValue& value, OpenAiRequest& request) {
+  if (value.kind == JsonValue::Kind::kString && value.text == "auto") {
+    request.chat.tool_choice = ToolChoice::kAuto;
+    return absl::OkStatus();
+  }
+  if (value.kind == JsonValue::Kind::kString && value.text == "none") {
+    request.chat.tool_choice = ToolChoice::kNone;
+    return absl::OkStatus();
+  }
+  return NotSupported("tool_choice", "only auto and none are supported");
+}
+
+absl::Status EncodeChatPrompt(const Tokenizer& tokenizer,
+                              const OpenAiModel& model, std::string_view field,
+                              OpenAiRequest& request) {
+  request.generation.max_new_tokens = request.max_completion_tokens.value_or(
+      request.max_tokens.value_or(std::numeric_limits<int>::max()));
+  request.text.chat = InitialChannel(request.chat.thinking);
+  absl::StatusOr<std::vector<int32_t>> ids =
+      EncodeChat(tokenizer, request.chat);
+  if (!ids.ok()) return WithField(ids.status(), field);
+  request.prompts.push_back(*std::move(ids));
+  return CheckPrompts(request, model, field);
+}
+
 OpenAiFields ChatFields() { return kFields; }
 
 absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
@@ -168,14 +184,7 @@ absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
   RETURN_IF_ERROR(ReadFields({kFields, SharedFields()}, object, request));
   RETURN_IF_ERROR(CheckTogether(request, object));
   RETURN_IF_ERROR(CheckShared(request, tokenizer.vocabulary().size(), model));
-  request.generation.max_new_tokens = request.max_completion_tokens.value_or(
-      request.max_tokens.value_or(std::numeric_limits<int>::max()));
-  request.text.chat = InitialChannel(request.chat.thinking);
-  absl::StatusOr<std::vector<int32_t>> ids =
-      EncodeChat(tokenizer, request.chat);
-  if (!ids.ok()) return WithField(ids.status(), "messages");
-  request.prompts.push_back(*std::move(ids));
-  RETURN_IF_ERROR(CheckPrompts(request, model, "messages"));
+  RETURN_IF_ERROR(EncodeChatPrompt(tokenizer, model, "messages", request));
   return request;
 }
 

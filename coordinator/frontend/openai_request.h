@@ -52,6 +52,8 @@ struct OpenAiRequest {
   std::vector<CompletionPrompt> completion_prompts;
   bool add_special_tokens = false;  // texts of completions begin with BOS
   bool echo = false;                // completions repeat their prompt
+  std::string instructions;         // responses: a system message
+  std::string response_tools_json;  // responses: the declarations, as given
 
   // Token ids; each is answered num_choices times.
   std::vector<std::vector<int32_t>> prompts;
@@ -68,7 +70,7 @@ struct OpenAiRequest {
   std::optional<StreamOptions> stream_options;
 };
 
-// Errors of both, by FieldError: INVALID_ARGUMENT naming the field that is
+// Errors of all, by FieldError: INVALID_ARGUMENT naming the field that is
 // unknown, of a wrong type, out of range, without effect here or missing;
 // NOT_FOUND for another model; FAILED_PRECONDITION: the model has no chat
 // format.
@@ -78,5 +80,8 @@ absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
 absl::StatusOr<OpenAiRequest> ParseCompletion(std::string_view body,
                                               const Tokenizer& tokenizer,
                                               const OpenAiModel& model);
+absl::StatusOr<OpenAiRequest> ParseResponseRequest(std::string_view body,
+                                                   const Tokenizer& tokenizer,
+                                                   const OpenAiModel& model);
 
 }  // namespace deltafin

@@ -11,6 +11,7 @@
 #include "coordinator/frontend/openai_chat_format.h"
 #include "coordinator/frontend/openai_completion_format.h"
 #include "coordinator/frontend/openai_error.h"
+#include "coordinator/frontend/openai_response_format.h"
 #include "coordinator/frontend/openai_shared_fields.h"
 #include "coordinator/frontend/openai_text.h"
 #include "spdlog/fmt/fmt.h"
@@ -88,6 +89,7 @@ void OpenAiService::AddRoutes(HttpRouter& router) {
   router.Add({"POST", "/v1/chat/completions", kKey, generate(Endpoint::kChat)});
   router.Add(
       {"POST", "/v1/completions", kKey, generate(Endpoint::kCompletion)});
+  router.Add({"POST", "/v1/responses", kKey, generate(Endpoint::kResponse)});
   router.Add({"GET", "/v1/models", kKey, send_model});
   router.Add({"GET", std::string(kModelsPath), kKey, send_model});
   router.Add({"GET", std::string(kStreamsPath), kKey,
@@ -114,10 +116,11 @@ void OpenAiService::AddRoutes(HttpRouter& router) {
 
 void OpenAiService::Generate(Endpoint endpoint, const HttpRequest& http,
                              const std::shared_ptr<HttpReply>& reply) {
-  const bool is_chat = endpoint == Endpoint::kChat;
+  const auto parse = endpoint == Endpoint::kChat         ? ParseChatCompletion
+                     : endpoint == Endpoint::kCompletion ? ParseCompletion
+                                                         : ParseResponseRequest;
   absl::StatusOr<OpenAiRequest> request =
-      (is_chat ? ParseChatCompletion : ParseCompletion)(http.body, tokenizer_,
-                                                        options_.model);
+      parse(http.body, tokenizer_, options_.model);
   if (!request.ok()) return SendOpenAiError(*reply, request.status());
   Start(endpoint, *std::move(request), reply);
 }
@@ -151,6 +154,11 @@ std::unique_ptr<AnswerFormat> OpenAiService::MakeFormat(
         std::move(identity),
         ChatFormatOptions{include_usage, drawn.want_logprobs},
         tokenizer_.vocabulary(), NumChoices(request));
+  }
+  if (endpoint == Endpoint::kResponse) {
+    identity.id = "resp_" + RandomId();
+    return std::make_unique<ResponsesFormat>(std::move(identity),
+                                             ResponseEcho(request));
   }
   identity.id = "cmpl-" + RandomId();
   return std::make_unique<CompletionFormat>(

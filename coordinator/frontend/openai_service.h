@@ -43,7 +43,7 @@ class OpenAiService {
   void AddRoutes(HttpRouter& router);
 
  private:
-  enum class Endpoint : uint8_t { kChat, kCompletion };
+  enum class Endpoint : uint8_t { kChat, kCompletion, kResponse };
 
   void Generate(Endpoint endpoint, const HttpRequest& http,
                 const std::shared_ptr<HttpReply>& reply);

@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<int32_t>> EncodeMessages(
       object.ReadBoolean("add_generation_prompt", chat.generation_prompt));
   RETURN_IF_ERROR(object.RefuseOthers());
   auto ids = EncodeChat(tokenizer, chat);
-  return ids.ok() ? std::move(ids) : WithField(ids.status(), "messages");
+  if (!ids.ok()) return WithField(ids.status(), "messages");
+  return ids;
 }
 
 absl::StatusOr<std::vector<int32_t>> EncodeText(ObjectReader& object,

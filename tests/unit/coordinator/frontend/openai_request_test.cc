@@ -4,171 +4,15 @@
 #include <vector>
 
 #include "coordinator/frontend/chat_template.h"
-#include "coordinator/frontend/json_text.h"
-#include "coordinator/frontend/openai_error.h"
-#include "coordinator/frontend/openai_shared_fields.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/coordinator/frontend/text_fixtures.h"
+#include "tests/unit/coordinator/frontend/openai_request_fixture.h"
 
 namespace deltafin {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-OpenAiModel NanoModel() { return {"nano", "fp", absl::UnixEpoch(), 300, 3840}; }
-
-constexpr char kChatHead[] =
-    R"({"model":"nano","messages":[{"role":"user","content":"Hi"}])";
-constexpr char kCompletionHead[] = R"({"model":"nano","prompt":"Hi")";
-
-absl::StatusOr<OpenAiRequest> Chat(const std::string& more) {
-  return ParseChatCompletion(kChatHead + more + "}", NanoTokenizer(),
-                             NanoModel());
-}
-
-absl::StatusOr<OpenAiRequest> Complete(const std::string& more) {
-  return ParseCompletion(kCompletionHead + more + "}", NanoTokenizer(),
-                         NanoModel());
-}
-
-std::string ParamOf(const absl::Status& status) {
-  return ToOpenAiError(status).param;
-}
-
-// --- every field, every abuse ---
-
-struct Abuse {
-  const char* json;
-  FieldType type;  // that it is of
-};
-
-const std::vector<Abuse>& Abuses() {
-  static const auto& abuses = *new std::vector<Abuse>{
-      {"-1", FieldType::kInteger},
-      {"0", FieldType::kInteger},
-      {"2147483648", FieldType::kInteger},
-      {"9223372036854775807", FieldType::kInteger},
-      {"9223372036854775808", FieldType::kNumber},
-      {"-9223372036854775809", FieldType::kNumber},
-      {"1e308", FieldType::kNumber},
-      {"1e999", FieldType::kAny},
-      {"1.5", FieldType::kNumber},
-      {"NaN", FieldType::kAny},
-      {"Infinity", FieldType::kAny},
-      {"\"abuse\"", FieldType::kString},
-      {"null", FieldType::kAny},
-      {"true", FieldType::kBoolean},
-      {"[1e308]", FieldType::kArray},
-      {"[[]]", FieldType::kArray},
-      {"{\"abuse\":1}", FieldType::kObject},
-      {"\"\xff\"", FieldType::kAny},
-  };
-  return abuses;
-}
-
-bool IsOfType(const Abuse& abuse, FieldType wanted) {
-  return abuse.type == wanted ||
-         (abuse.type == FieldType::kInteger && wanted == FieldType::kNumber);
-}
-
-// What the table says of a value: whether it may be accepted at all.
-bool MayBeAccepted(const OpenAiField& field, const Abuse& abuse) {
-  const std::string json = abuse.json;
-  if (json == "null") return field.null_means == NullMeans::kAbsent;
-  if (abuse.type == FieldType::kAny || field.read == nullptr) return false;
-  if (field.type == FieldType::kAny) return true;
-  if (!IsOfType(abuse, field.type)) return false;
-  if (field.type != FieldType::kInteger && field.type != FieldType::kNumber) {
-    return true;
-  }
-  const double number = std::stod(json);
-  return number >= field.least && number <= field.most;
-}
-
-// The body with the field set, without it where the head has it already.
-std::string BodyWith(const std::string& head, std::string_view name,
-                     const std::string& json) {
-  std::string body = "{";
-  for (const char* part : {R"("model":"nano",)", R"("prompt":"Hi",)",
-                           R"("messages":[{"role":"user","content":"Hi"}],)"}) {
-    const std::string key = std::string(part).substr(0, 9);
-    const bool is_there = head.find(key) != std::string::npos;
-    const bool is_field = key.starts_with("\"" + std::string(name) + "\"");
-    if (is_there && !is_field) body += part;
-  }
-  return body + "\"" + std::string(name) + "\":" + json + "}";
-}
-
-using Parse = absl::StatusOr<OpenAiRequest> (*)(std::string_view,
-                                                const Tokenizer&,
-                                                const OpenAiModel&);
-
-void AbuseEveryField(Parse parse, const std::string& head,
-                     std::initializer_list<OpenAiFields> tables) {
-  int num_fields = 0;
-  for (const OpenAiFields& table : tables) {
-    for (const OpenAiField& field : table) {
-      ++num_fields;
-      for (const Abuse& abuse : Abuses()) {
-        const std::string body = BodyWith(head, field.name, abuse.json);
-        const auto request = parse(body, NanoTokenizer(), NanoModel());
-        SCOPED_TRACE(body);
-        if (request.ok()) {
-          EXPECT_TRUE(MayBeAccepted(field, abuse));
-          continue;
-        }
-        EXPECT_THAT(ParamOf(request.status()),
-                    StartsWith(std::string(field.name)));
-        EXPECT_EQ(ToOpenAiError(request.status()).http_status,
-                  field.name == "model" && abuse.type == FieldType::kString
-                      ? 404
-                      : 400);
-      }
-    }
-  }
-  EXPECT_GT(num_fields, 20);
-}
-
-TEST(OpenAiRequestTest, EveryChatFieldRefusesEveryAbuseByItsName) {
-  AbuseEveryField(ParseChatCompletion, kChatHead,
-                  {SharedFields(), ChatFields()});
-}
-
-TEST(OpenAiRequestTest, EveryCompletionFieldRefusesEveryAbuseByItsName) {
-  AbuseEveryField(ParseCompletion, kCompletionHead,
-                  {SharedFields(), CompletionFields()});
-}
-
-TEST(OpenAiRequestTest, AKeyThatComesTwiceIsNamed) {
-  EXPECT_EQ(ParamOf(Chat(R"(,"n":1,"n":1)").status()), "n");
-  EXPECT_EQ(ParamOf(Chat(R"(,"stream_options":{"a":{"b":1,"b":2}})").status()),
-            "stream_options.a.b");
-}
-
-TEST(OpenAiRequestTest, DeepNestingIsNamedAndHarmless) {
-  const std::string deep(100000, '[');
-  const absl::Status status = Chat(",\"stop\":" + deep).status();
-  EXPECT_THAT(ParamOf(status), StartsWith("stop[0]"));
-  EXPECT_LT(ParamOf(status).size(), 1100u);
-}
-
-TEST(OpenAiRequestTest, BodiesThatAreNoObjectAreRefused) {
-  for (const char* body : {"", "[]", "1", "{", "{}x", "\xff", "{\"a\":1,}"}) {
-    const auto request =
-        ParseChatCompletion(body, NanoTokenizer(), NanoModel());
-    EXPECT_EQ(ToOpenAiError(request.status()).code, "invalid_json") << body;
-  }
-}
-
-TEST(OpenAiRequestTest, UnknownFieldsAreNamed) {
-  const absl::Status status = Chat(R"(,"mirostat":2)").status();
-  EXPECT_EQ(ParamOf(status), "mirostat");
-  EXPECT_EQ(ToOpenAiError(status).code, "unknown_parameter");
-}
-
-// --- what fields do ---
 
 TEST(OpenAiRequestTest, DefaultsAreGreedyAndUnboundedForChats) {
   const auto request = Chat("");
@@ -274,8 +118,7 @@ TEST(OpenAiRequestTest, ReadsToolsCallsAndResults) {
       ParseChatCompletion(kToolChat, NanoTokenizer(), NanoModel());
   ASSERT_FALSE(request.ok());  // 300 tokens are too few
   EXPECT_EQ(ToOpenAiError(request.status()).code, "context_length_exceeded");
-  OpenAiModel model = NanoModel();
-  model.context_tokens = 3000;
+  const OpenAiModel model = NanoModel(3000);
   const auto chat = ParseChatCompletion(kToolChat, NanoTokenizer(), model);
   ASSERT_TRUE(chat.ok()) << chat.status();
   const std::string text = *NanoTokenizer().Decode(chat->prompts[0]);
@@ -383,6 +226,34 @@ TEST(OpenAiRequestTest, BoundsTheAnswersOfOneRequest) {
       ParseCompletion(R"({"model":"nano","prompt":["a","b"],"n":65})",
                       NanoTokenizer(), NanoModel());
   EXPECT_EQ(ParamOf(request.status()), "n");
+}
+
+TEST(OpenAiRequestTest, ResponsesTakeItemsOfAConversation) {
+  const OpenAiModel model = NanoModel(3000);
+  const auto request = ParseResponseRequest(
+      R"({"model":"nano","instructions":"Be brief.","input":[
+        {"role":"user","content":[{"type":"input_text","text":"Weather?"}]},
+        {"type":"reasoning","id":"rs_1","summary":[],
+         "content":[{"type":"reasoning_text","text":"hm"}]},
+        {"type":"message","role":"assistant","id":"m","status":"completed",
+         "content":[{"type":"output_text","text":"wait","annotations":[]}]},
+        {"type":"function_call","call_id":"c","name":"w","arguments":"{}"},
+        {"type":"function_call_output","call_id":"c","output":"sun"}],
+        "tools":[{"type":"function","name":"w","parameters":{}}]})",
+      NanoTokenizer(), model);
+  ASSERT_TRUE(request.ok()) << request.status();
+  const auto chat = ParseChatCompletion(
+      R"({"model":"nano","messages":[
+        {"role":"system","content":"Be brief."},
+        {"role":"user","content":"Weather?"},
+        {"role":"assistant","content":"wait","reasoning_content":"hm",
+         "tool_calls":[{"id":"c","type":"function",
+                        "function":{"name":"w","arguments":"{}"}}]},
+        {"role":"tool","tool_call_id":"c","content":"sun"}],
+        "tools":[{"type":"function","function":{"name":"w","parameters":{}}}]})",
+      NanoTokenizer(), model);
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  EXPECT_EQ(request->prompts, chat->prompts);
 }
 
 }  // namespace

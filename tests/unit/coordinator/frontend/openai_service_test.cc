@@ -1,118 +1,14 @@
 #include "coordinator/frontend/openai_service.h"
 
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <thread>
-
-#include "coordinator/engine/scheduler.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/testing/fake_routed_experts.h"
-#include "tests/testing/fake_spine.h"
-#include "tests/testing/manual_clock.h"
-#include "tests/testing/recorded_reply.h"
-#include "tests/unit/coordinator/frontend/text_fixtures.h"
+#include "tests/unit/coordinator/frontend/openai_service_fixture.h"
 
 namespace deltafin {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::RecordedReply;
 using ::testing::StartsWith;
-using Json = nlohmann::json;
-using ReplyPtr = std::shared_ptr<RecordedReply>;
-
-testing::FakeSpineOptions NanoSized() {
-  testing::FakeSpineOptions options;
-  options.vocab_size = 4096;
-  options.eos_token_id = 3842;
-  return options;
-}
-
-// The events of a stream, without comments.
-std::vector<std::string> Events(const std::string& body) {
-  std::vector<std::string> events;
-  size_t at = 0;
-  while ((at = body.find("data: ", at)) != std::string::npos) {
-    const size_t end = body.find("\n\n", at);
-    events.push_back(body.substr(at + 6, end - at - 6));
-    at = end;
-  }
-  return events;
-}
-
-// The service over an engine without weights.
-class OpenAiServiceTest : public ::testing::Test {
- protected:
-  OpenAiServiceTest() {
-    OpenAiServiceOptions options;
-    options.model = {"nano", "fp_1", absl::UnixEpoch(), 2000, 3840};
-    options.eos_token_id = 3842;
-    options.is_serving = [this] { return is_serving_; };
-    options.metrics = [] { return "m 1\n"; };
-    options.clock = &clock_;
-    service_ =
-        std::make_unique<OpenAiService>(options, NanoTokenizer(), scheduler_);
-    service_->AddRoutes(router_);
-  }
-  ~OpenAiServiceTest() override {
-    experts_.Release();
-    service_.reset();
-    scheduler_.Shutdown();
-  }
-
-  ReplyPtr Begin(const std::string& method, const std::string& path,
-                 const std::string& body,
-                 const std::string& type = "application/json") {
-    auto reply = std::make_shared<RecordedReply>();
-    HttpRequest request;
-    request.method = method;
-    request.path = path;
-    request.headers = {{"host", "localhost"}, {"content-type", type}};
-    request.body = body;
-    router_.Handle(request, reply);
-    return reply;
-  }
-  ReplyPtr Ask(const std::string& method, const std::string& path,
-               const std::string& query) {
-    auto reply = std::make_shared<RecordedReply>();
-    router_.Handle({method, path, query, {{"host", "localhost"}}, ""}, reply);
-    return reply;
-  }
-  Json Post(const std::string& path, const std::string& body) {
-    const ReplyPtr reply = Begin("POST", path, body);
-    reply->AwaitEnd();
-    status_ = reply->status();
-    return Json::parse(reply->body());
-  }
-  static std::string Completion(const std::string& more) {
-    return R"({"model":"nano","prompt":"It was a dark","ignore_eos":true)" +
-           more + "}";
-  }
-  static std::string Chat(const std::string& more) {
-    return R"({"model":"nano","messages":[{"role":"user","content":"Hi"}],)"
-           R"("ignore_eos":true,"reasoning_effort":"none")" +
-           more + "}";
-  }
-  void AwaitFinished(int64_t count) {
-    while (scheduler_.stats().requests_finished < count) {
-      std::this_thread::yield();
-    }
-  }
-
-  ManualClock clock_;
-  bool is_serving_ = true;
-  int status_ = 0;
-  testing::FakeSpine spine_{NanoSized()};
-  testing::FakeRoutedExperts experts_{spine_.spec().expert_shape()};
-  ForwardPass forward_{spine_, experts_};
-  SchedulerOptions scheduler_options_{
-      .context_tokens = 2000, .max_sequences = 4, .max_queued = 2};
-  Scheduler scheduler_{scheduler_options_, forward_};
-  const bool started_ = scheduler_.Start().ok();
-  HttpRouter router_{RouterOptions()};
-  std::unique_ptr<OpenAiService> service_;
-};
 
 TEST_F(OpenAiServiceTest, AChatHasEveryDocumentedField) {
   const Json answer = Post("/v1/chat/completions", Chat(R"(,"max_tokens":5)"));
@@ -242,127 +138,37 @@ TEST_F(OpenAiServiceTest, StopEndsBeforeTheString) {
   EXPECT_EQ(cut["choices"][0]["finish_reason"], "stop");
 }
 
-TEST_F(OpenAiServiceTest, AFullQueueSaysWhenToComeAgain) {
-  experts_.Hold();
-  std::vector<ReplyPtr> running;
-  running.push_back(Begin("POST", "/v1/completions", Completion("")));
-  experts_.AwaitHeld();
-  for (int i = 0; i < 2; ++i) {
-    running.push_back(Begin("POST", "/v1/completions", Completion("")));
-  }
-  const ReplyPtr refused = Begin("POST", "/v1/completions", Completion(""));
-  EXPECT_EQ(refused->status(), 429);
-  EXPECT_EQ(refused->header("Retry-After"), "1");
-  EXPECT_EQ(Json::parse(refused->body())["error"]["type"], "rate_limit_error");
-  // Several choices are accepted all together or not at all.
-  const ReplyPtr many =
-      Begin("POST", "/v1/completions", Completion(R"(,"n":3)"));
-  EXPECT_EQ(many->status(), 429);
-  experts_.Release();
-  for (const ReplyPtr& reply : running) {
-    reply->AwaitEnd();
-    EXPECT_EQ(reply->status(), 200);
-  }
-}
-
-TEST_F(OpenAiServiceTest, AClientThatGoesFreesItsPlace) {
-  const std::pair<const char*, int> cases[] = {
-      {"", 1}, {R"(,"stream":true)", 1}, {R"(,"n":2)", 2}};
-  int64_t finished = 0;
-  for (const auto& [more, num_choices] : cases) {
-    experts_.Hold();
-    const ReplyPtr reply = Begin("POST", "/v1/chat/completions", Chat(more));
-    experts_.AwaitHeld();
-    reply->GoAway();
-    finished += num_choices;
-    AwaitFinished(finished);
-    while (spine_.num_sequences() > 0) std::this_thread::yield();
-    experts_.Release();
-  }
-  EXPECT_EQ(scheduler_.stats().finished.cancelled, 4);
-}
-
-TEST_F(OpenAiServiceTest, ALongPrefillIsHeardOf) {
-  experts_.Hold();
-  const ReplyPtr streamed =
-      Begin("POST", "/v1/chat/completions", Chat(R"(,"stream":true)"));
-  const ReplyPtr whole =
-      Begin("POST", "/v1/chat/completions", Chat(R"(,"max_tokens":3)"));
-  experts_.AwaitHeld();
-  std::string expected = ": waiting\n\n";
-  std::string blanks;
-  for (int i = 1; i <= 40; ++i) {
-    clock_.Advance(absl::Seconds(10));
-    expected += ": waiting\n\n";
-    streamed->Await([&](const std::string& body) { return body == expected; });
-    ASSERT_EQ(streamed->body(), expected);
-    if (i < 6) continue;
-    blanks += "\n";
-    whole->Await([&](const std::string& body) { return body == blanks; });
-    ASSERT_EQ(whole->body(), blanks);
-  }
-  experts_.Release();
-  whole->AwaitEnd();
-  EXPECT_EQ(whole->status(), 200);
-  EXPECT_EQ(Json::parse(whole->body())["usage"]["completion_tokens"], 3);
-  streamed->GoAway();
-}
-
-TEST_F(OpenAiServiceTest, ADroppedStreamGoesOnByItsId) {
-  const ReplyPtr undisturbed =
-      Begin("POST", "/v1/completions", Completion(R"(,"stream":true)"));
-  undisturbed->AwaitEnd();
-  experts_.Hold();
-  const ReplyPtr first =
-      Begin("POST", "/v1/completions",
-            Completion(R"(,"stream":true,"stream_options":{"resumable":60})"));
-  experts_.AwaitHeld();
-  const std::string path = "/v1/streams/" + first->header("X-Stream-Id");
-  first->GoAway();
-  experts_.Release();
-  AwaitFinished(2);
-  const ReplyPtr resumed = Ask("GET", path, "from=1");
-  resumed->AwaitEnd();
-  std::string texts[2];
-  int stream = 0;
-  for (const ReplyPtr& reply : {undisturbed, resumed}) {
-    const std::vector<std::string> events = Events(reply->body());
-    EXPECT_EQ(events.back(), "[DONE]");
-    for (size_t i = 0; i + 1 < events.size(); ++i) {
-      texts[stream] += Json::parse(events[i])["choices"][0]["text"];
-    }
-    ++stream;
-  }
-  EXPECT_EQ(texts[0], texts[1]);
-  EXPECT_EQ(Ask("GET", path, "from=999")->status(), 400);
-  EXPECT_EQ(Ask("GET", path, "from=0")->status(), 400);
-  EXPECT_EQ(Ask("GET", path, "x=1")->status(), 400);
-  EXPECT_EQ(Ask("GET", "/v1/streams/abc", "")->status(), 404);
-  clock_.Advance(absl::Seconds(61));
-  EXPECT_EQ(Ask("GET", path, "from=1")->status(), 404);
-}
-
-TEST_F(OpenAiServiceTest, ATimeoutEndsTheRequest) {
-  experts_.Hold();
+TEST_F(OpenAiServiceTest, ResponsesStreamWhatTheyAreInTheEnd) {
+  const std::string body =
+      R"({"model":"nano","input":"Hi","instructions":"Be brief.",)"
+      R"("max_output_tokens":8,"ignore_eos":true,"reasoning":{"effort":"low"})";
+  const Json whole = Post("/v1/responses", body + "}");
+  EXPECT_EQ(status_, 200) << whole;
+  EXPECT_EQ(whole["object"], "response");
+  EXPECT_EQ(whole["status"], "incomplete");
+  EXPECT_EQ(whole["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(whole["instructions"], "Be brief.");
+  EXPECT_EQ(whole["usage"]["output_tokens"], 8);
+  ASSERT_EQ(whole["output"].size(), 1u);
+  EXPECT_EQ(whole["output"][0]["type"], "reasoning");
   const ReplyPtr reply =
-      Begin("POST", "/v1/completions", Completion(R"(,"timeout":0.05)"));
+      Begin("POST", "/v1/responses", body + R"(,"stream":true})");
   reply->AwaitEnd();
-  EXPECT_EQ(reply->status(), 504);
-  const ReplyPtr stream = Begin("POST", "/v1/completions",
-                                Completion(R"(,"timeout":0.05,"stream":true)"));
-  stream->AwaitEnd();
-  EXPECT_EQ(stream->status(), 200);
-  EXPECT_THAT(Events(stream->body()).back(), HasSubstr("\"code\":\"timeout\""));
-}
-
-TEST_F(OpenAiServiceTest, EstimatesTheFirstTokenOnceItHasMeasuredOne) {
-  const ReplyPtr first = Begin("POST", "/v1/completions", Completion(""));
-  first->AwaitEnd();
-  EXPECT_EQ(first->header("X-Estimated-First-Token-Seconds"), "");
-  AwaitFinished(1);
-  const ReplyPtr second = Begin("POST", "/v1/completions", Completion(""));
-  second->AwaitEnd();
-  EXPECT_NE(second->header("X-Estimated-First-Token-Seconds"), "");
+  std::string text;
+  std::vector<Json> events;
+  for (const std::string& data : Events(reply->body())) {
+    events.push_back(Json::parse(data));
+    EXPECT_EQ(events.back()["sequence_number"], events.size() - 1);
+    if (events.back()["type"] == "response.reasoning_text.delta") {
+      text += events.back()["delta"];
+    }
+  }
+  EXPECT_EQ(events.front()["type"], "response.created");
+  EXPECT_EQ(events.back()["type"], "response.incomplete");
+  EXPECT_THAT(reply->body(), HasSubstr("event: response.incomplete\n"));
+  EXPECT_EQ(text, whole["output"][0]["content"][0]["text"]);
+  EXPECT_EQ(events.back()["response"]["output"][0]["content"],
+            whole["output"][0]["content"]);
 }
 
 TEST_F(OpenAiServiceTest, TellsItsModelAndItsHealth) {
@@ -401,14 +207,6 @@ TEST_F(OpenAiServiceTest, WantsJsonAsJson) {
                               "Application/JSON; charset=utf-8");
   good->AwaitEnd();
   EXPECT_EQ(good->status(), 200);
-}
-
-TEST_F(OpenAiServiceTest, ItsEndEndsWhatRuns) {
-  experts_.Hold();
-  const ReplyPtr reply = Begin("POST", "/v1/completions", Completion(""));
-  experts_.AwaitHeld();
-  service_.reset();
-  EXPECT_EQ(reply->status(), 503);
 }
 
 }  // namespace
