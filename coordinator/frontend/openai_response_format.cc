@@ -57,20 +57,20 @@ std::string MembersOf(const JsonObject& object) {
 
 }  // namespace
 
-ResponseFormat::ResponseFormat(AnswerIdentity identity, std::string echo)
+ResponsesFormat::ResponsesFormat(AnswerIdentity identity, std::string echo)
     : identity_(std::move(identity)), echo_(std::move(echo)) {}
 
-std::vector<ServerEvent> ResponseFormat::TakeEvents() {
+std::vector<ServerEvent> ResponsesFormat::TakeEvents() {
   return std::exchange(events_, {});
 }
 
-void ResponseFormat::Say(std::string_view type, std::string_view members) {
+void ResponsesFormat::Say(std::string_view type, std::string_view members) {
   events_.push_back({std::string(type),
                      fmt::format("{{\"type\":{},\"sequence_number\":{},{}}}",
                                  QuoteJson(type), num_events_++, members)});
 }
 
-std::string ResponseFormat::ItemId() const {
+std::string ResponsesFormat::ItemId() const {
   const char* prefix = item_.kind == ItemKind::kReasoning ? "rs"
                        : item_.kind == ItemKind::kMessage ? "msg"
                                                           : "fc";
@@ -79,14 +79,14 @@ std::string ResponseFormat::ItemId() const {
                      items_.size());
 }
 
-std::string ResponseFormat::Place() const {
+std::string ResponsesFormat::Place() const {
   JsonObject place;
   place.Text("item_id", ItemId()).Integer("output_index", std::ssize(items_));
   if (item_.kind != ItemKind::kCall) place.Integer("content_index", 0);
   return MembersOf(place);
 }
 
-std::string ResponseFormat::PartJson() const {
+std::string ResponsesFormat::PartJson() const {
   JsonObject part;
   if (item_.kind == ItemKind::kReasoning) {
     return part.Text("type", "reasoning_text").Text("text", item_.text).text();
@@ -98,7 +98,7 @@ std::string ResponseFormat::PartJson() const {
       .text();
 }
 
-std::string ResponseFormat::ItemJson(std::string_view status) const {
+std::string ResponsesFormat::ItemJson(std::string_view status) const {
   JsonObject json;
   json.Text("id", ItemId());
   const bool has_text = status != "in_progress";
@@ -121,7 +121,7 @@ std::string ResponseFormat::ItemJson(std::string_view status) const {
   return json.Text("status", status).text();
 }
 
-void ResponseFormat::Open(ItemKind kind, std::string name) {
+void ResponsesFormat::Open(ItemKind kind, std::string name) {
   if (item_.kind == kind && kind != ItemKind::kCall) return;
   Close(/*is_cut=*/false);
   if (kind == ItemKind::kCall) ++num_calls_;
@@ -135,7 +135,7 @@ void ResponseFormat::Open(ItemKind kind, std::string name) {
       fmt::format("{},\"part\":{}", Place(), PartJson()));
 }
 
-void ResponseFormat::AddText(std::string_view text) {
+void ResponsesFormat::AddText(std::string_view text) {
   if (text.empty()) return;
   item_.text += text;
   const std::string delta = QuoteJson(text);
@@ -155,7 +155,7 @@ void ResponseFormat::AddText(std::string_view text) {
   }
 }
 
-void ResponseFormat::Close(bool is_cut) {
+void ResponsesFormat::Close(bool is_cut) {
   if (item_.kind == ItemKind::kNone) return;
   const std::string text = QuoteJson(item_.text);
   if (item_.kind == ItemKind::kCall) {
@@ -180,7 +180,7 @@ void ResponseFormat::Close(bool is_cut) {
   item_ = {};
 }
 
-std::vector<ServerEvent> ResponseFormat::Begin() {
+std::vector<ServerEvent> ResponsesFormat::Begin() {
   const std::string response =
       "\"response\":" + ResponseJson("in_progress", "null", "null");
   Say("response.created", response);
@@ -188,8 +188,8 @@ std::vector<ServerEvent> ResponseFormat::Begin() {
   return TakeEvents();
 }
 
-std::vector<ServerEvent> ResponseFormat::Piece(int /*choice*/,
-                                               const ChoiceText& piece) {
+std::vector<ServerEvent> ResponsesFormat::Piece(int /*choice*/,
+                                                const ChoiceText& piece) {
   if (!piece.reasoning.empty()) {
     Open(ItemKind::kReasoning, "");
     AddText(piece.reasoning);
@@ -205,16 +205,16 @@ std::vector<ServerEvent> ResponseFormat::Piece(int /*choice*/,
   return TakeEvents();
 }
 
-std::vector<ServerEvent> ResponseFormat::ChoiceEnd(int /*choice*/,
-                                                   FinishReason reason) {
+std::vector<ServerEvent> ResponsesFormat::ChoiceEnd(int /*choice*/,
+                                                    FinishReason reason) {
   is_cut_ = reason == FinishReason::kLength;
   Close(is_cut_);
   return TakeEvents();
 }
 
-std::string ResponseFormat::ResponseJson(std::string_view status,
-                                         std::string_view usage,
-                                         std::string_view error) const {
+std::string ResponsesFormat::ResponseJson(std::string_view status,
+                                          std::string_view usage,
+                                          std::string_view error) const {
   const std::string json =
       JsonObject()
           .Text("id", identity_.id)
@@ -232,24 +232,24 @@ std::string ResponseFormat::ResponseJson(std::string_view status,
                      std::string_view(json).substr(0, json.size() - 1), echo_);
 }
 
-std::vector<ServerEvent> ResponseFormat::End(const AnswerUsage& usage) {
+std::vector<ServerEvent> ResponsesFormat::End(const AnswerUsage& usage) {
   const std::string_view status = is_cut_ ? "incomplete" : "completed";
   Say(fmt::format("response.{}", status),
       "\"response\":" + ResponseJson(status, ResponseUsageJson(usage), "null"));
   return TakeEvents();
 }
 
-std::vector<ServerEvent> ResponseFormat::Error(const absl::Status& status) {
+std::vector<ServerEvent> ResponsesFormat::Error(const absl::Status& status) {
   Close(/*is_cut=*/true);
   Say("response.failed",
       "\"response\":" + ResponseJson("failed", "null", ErrorFields(status)));
   return TakeEvents();
 }
 
-std::string ResponseFormat::Whole(std::span<const Choice> choices,
-                                  const AnswerUsage& usage) const {
+std::string ResponsesFormat::Whole(std::span<const Choice> choices,
+                                   const AnswerUsage& usage) const {
   // What a stream would have built.
-  ResponseFormat stream(identity_, echo_);
+  ResponsesFormat stream(identity_, echo_);
   stream.Piece(0, choices[0].text);
   stream.ChoiceEnd(0, choices[0].finish_reason);
   return stream.ResponseJson(stream.is_cut_ ? "incomplete" : "completed",

@@ -13,11 +13,11 @@
 
 namespace deltafin {
 
-class ResponseFormat final : public AnswerFormat {
+class ResponsesFormat final : public AnswerFormat {
  public:
   // echo: the members of the response that only repeat the request, as JSON:
   // `"temperature":0,...`; see ResponseEcho.
-  ResponseFormat(AnswerIdentity identity, std::string echo);
+  ResponsesFormat(AnswerIdentity identity, std::string echo);
 
   std::vector<ServerEvent> Begin() override;
   std::vector<ServerEvent> Piece(int choice, const ChoiceText& piece) override;

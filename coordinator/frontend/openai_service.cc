@@ -157,8 +157,8 @@ std::unique_ptr<AnswerFormat> OpenAiService::MakeFormat(
   }
   if (endpoint == Endpoint::kResponse) {
     identity.id = "resp_" + RandomId();
-    return std::make_unique<ResponseFormat>(std::move(identity),
-                                            ResponseEcho(request));
+    return std::make_unique<ResponsesFormat>(std::move(identity),
+                                             ResponseEcho(request));
   }
   identity.id = "cmpl-" + RandomId();
   return std::make_unique<CompletionFormat>(

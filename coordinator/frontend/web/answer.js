@@ -42,10 +42,11 @@ class Telling {
 export class Answer {
   // `message` is the assistant's, filled in as words come; `before` are the messages that it answers. on.change() after
   // every change, on.waiting(seconds) where it will be asked again by itself.
-  constructor(message, before, model, on) {
+  // `nameOfModel`: a promise of it.
+  constructor(message, before, nameOfModel, on) {
     this.message = message;
     this.before = before;
-    this.model = model;
+    this.nameOfModel = nameOfModel;
     this.on = on;
     this.controller = new AbortController();
   }
@@ -89,12 +90,12 @@ export class Answer {
     }
   }
 
-  ask() {
+  async ask() {
     const {message} = this;
     const {system, ...asked} = message.request;
     const content = new Telling(message.content);
     const reasoning = new Telling(message.reasoning);
-    const body = {model: this.model, messages: wireMessages(system, this.before), ...asked};
+    const body = {model: await this.nameOfModel(), messages: wireMessages(system, this.before), ...asked};
     return streamChat(body, this.controller.signal, {
       begin: (headers) => this.on.begun(headers),
       text: (delta) => {

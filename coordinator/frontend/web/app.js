@@ -19,6 +19,7 @@ let sidebar = null;
 let chat = null;
 let cluster = null;
 let pulse = null;
+let modelName = "";
 
 // "", "light", "dark"; empty follows the system.
 function applyTheme() {
@@ -142,12 +143,18 @@ function settings() {
   openSettings(() => pulse.refresh());
 }
 
+// What the server calls its model; asked for once.
+async function model() {
+  if (modelName === "") modelName = (await getJson("/v1/models")).data[0].id;
+  byId("model").textContent = modelName;
+  byId("model").hidden = false;
+  return modelName;
+}
+
 async function showModel() {
+  modelName = "";  // another server may be back
   try {
-    const models = await getJson("/v1/models");
-    chat.model = models.data[0]?.id ?? "";
-    byId("model").textContent = chat.model;
-    byId("model").hidden = chat.model === "";
+    await model();
   } catch (error) {
     if (error.kind === "gone") connection.lost();
     else toast(error.message, {label: "Settings", run: settings});
@@ -160,7 +167,7 @@ async function start() {
   } catch {
     toast("This browser does not keep conversations (private window?).");
   }
-  chat = new ChatView({changed, settings, busy: (busy) => pulse?.setBusy(busy)});
+  chat = new ChatView({changed, settings, model, busy: (busy) => pulse?.setBusy(busy)});
   cluster = new ClusterView(byId("cluster-view"));
   pulse = new Pulse(byId("pulse"), cluster);
   sidebar = new Sidebar(conversations, {

@@ -20,10 +20,10 @@ function estimate(headers) {
 }
 
 export class ChatView {
-  // on.changed(conversation): it was saved or its title changed. on.settings(): open them. on.busy(bool).
+  // on.changed(conversation): it was saved or its title changed. on.settings(): open them. on.busy(bool). on.model(): a
+  // promise of its name.
   constructor(on) {
     this.on = on;
-    this.model = "";
     this.conversation = newConversation();
     this.answers = new Map();  // those that are being written, by conversation; they go on unseen
     this.view = null;          // AssistantMessage of the one that is shown
@@ -138,7 +138,7 @@ export class ChatView {
   async run(i) {
     const {conversation} = this;
     const message = conversation.messages[i];
-    const answer = new Answer(message, conversation.messages.slice(0, i), this.model, {
+    const answer = new Answer(message, conversation.messages.slice(0, i), this.on.model, {
       change: () => this.changed(conversation, answer),
       begun: (headers) => { answer.note = estimate(headers); },
       waiting: (seconds) => { answer.note = `All places are taken; asking again in ${duration(seconds)}`; },

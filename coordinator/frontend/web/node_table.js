@@ -50,13 +50,13 @@ class NodeRow {
     const values = [
       [node.name, node.remark || (node.id === "" ? "" : `node ${node.id.slice(0, 8)}`)],
       [node.state, lastSeen(node)],
-      [percent(node.share), "of experts"],
+      [percent(node.share), ""],
       roomOf(node.disk, "free"),
       roomOf(node.memory, "free"),
       readsOf(node),
       [node.kernel_rate > 0 ? `${bytes(node.kernel_rate)}/s` : "–", node.busy === null ? "" : `${percent(node.busy)} busy`],
       timesOf(node.rtt),
-      [whole(node.queue), node.hit_rate === null ? "" : `${percent(node.hit_rate)} RAM hits`],
+      [whole(node.queue), node.hit_rate === null ? "" : `${percent(node.hit_rate)} hits`],
       [whole(node.errors), node.lost > 0 ? `${whole(node.lost)} given away` : ""],
     ];
     values.forEach((value, i) => this.tell(i, value));
@@ -86,8 +86,8 @@ function roomOf({bytes: size, free}, word) {
 
 function readsOf(node) {
   const now = node.reads_now === null || node.reads_now === 0 ? "idle" : `${bytes(node.reads_now)}/s`;
-  if (node.read_rate === 0) return [now, node.throttled ? "throttles" : ""];
-  return [now, `${node.throttled ? "throttled: " : ""}of ${bytes(node.read_rate)}/s`, (node.reads_now ?? 0) / node.read_rate];
+  if (node.read_rate === 0) return [now, node.throttled ? "throttled" : ""];
+  return [now, node.throttled ? "throttled" : `of ${bytes(node.read_rate)}/s`, (node.reads_now ?? 0) / node.read_rate];
 }
 
 function timesOf({p50, p99}) {

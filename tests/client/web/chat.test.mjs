@@ -7,8 +7,8 @@ import {LAST_STATE, LAST_TEXT, ask, ended, kept, screenshot, words} from "./pers
 import {Cluster, until} from "./servers.mjs";
 
 // Slow enough that something can happen within an answer.
-const SLOW = ["--test-reply-delay-us", "30000:7"];
-const QUESTION = "Do you believe in ghosts?";
+const SLOW = ["--test-reply-delay-us", "12000:7"];
+const QUESTION = "What is the capital of France?";
 
 let cluster;
 let browser;
@@ -82,6 +82,7 @@ test("settings reach the server and are kept", async () => {
     set("set-system", "You are brief.");
   })()`);
   await page.click("#settings footer .primary");
+  await page.until("localStorage.getItem('deltafin.settings')?.includes('You are brief.')", "the settings to be kept");
   await page.reload();
   await ask(page, QUESTION);
   await ended(page);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "absl/time/clock.h"
 #include "tests/unit/coordinator/frontend/recorded_reply.h"
 
 namespace deltafin {

@@ -20,7 +20,7 @@ using ::testing::StartsWith;
 
 constexpr char kKeyText[] = "sk-0123456789abcdef";
 
-ApiKeys KeysOf(const testing::TempDir& dir, const std::string& text) {
+ApiKeys KeysOf(const TempDir& dir, const std::string& text) {
   const std::string path = dir.path() + "/keys";
   std::ofstream(path) << text;
   chmod(path.c_str(), 0600);
@@ -56,7 +56,7 @@ class HttpRouterTest : public ::testing::Test {
     return reply;
   }
 
-  testing::TempDir dir_;
+  TempDir dir_;
   std::unique_ptr<HttpRouter> router_;
 };
 

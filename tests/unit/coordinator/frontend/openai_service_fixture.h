@@ -108,7 +108,7 @@ class OpenAiServiceTest : public ::testing::Test {
   testing::FakeRoutedExperts experts_{spine_.spec().expert_shape()};
   ForwardPass forward_{spine_, experts_};
   SchedulerOptions scheduler_options_{
-      .context_tokens = 2000, .max_sequences = 4, .max_queued = 2};
+      .context_tokens = 2000, .max_sequences = 4, .max_queued = 4};
   Scheduler scheduler_{scheduler_options_, forward_};
   const bool started_ = scheduler_.Start().ok();
   HttpRouter router_{RouterOptions()};

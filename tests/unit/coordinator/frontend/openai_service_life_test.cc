@@ -14,22 +14,32 @@ TEST_F(OpenAiServiceTest, AFullQueueSaysWhenToComeAgain) {
   std::vector<ReplyPtr> running;
   running.push_back(Begin("POST", "/v1/completions", Completion("")));
   experts_.AwaitHeld();
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < 4; ++i) {
     running.push_back(Begin("POST", "/v1/completions", Completion("")));
   }
   const ReplyPtr refused = Begin("POST", "/v1/completions", Completion(""));
   EXPECT_EQ(refused->status(), 429);
   EXPECT_EQ(refused->header("Retry-After"), "1");
   EXPECT_EQ(Json::parse(refused->body())["error"]["type"], "rate_limit_error");
-  // Several choices are accepted all together or not at all.
-  const ReplyPtr many =
-      Begin("POST", "/v1/completions", Completion(R"(,"n":3)"));
-  EXPECT_EQ(many->status(), 429);
   experts_.Release();
   for (const ReplyPtr& reply : running) {
     reply->AwaitEnd();
     EXPECT_EQ(reply->status(), 200);
   }
+}
+
+TEST_F(OpenAiServiceTest, ChoicesAreAcceptedAllTogetherOrNotAtAll) {
+  experts_.Hold();
+  const ReplyPtr running = Begin("POST", "/v1/completions", Completion(""));
+  experts_.AwaitHeld();
+  const ReplyPtr many =
+      Begin("POST", "/v1/completions", Completion(R"(,"n":5)"));
+  EXPECT_EQ(many->status(), 429);
+  experts_.Release();
+  AwaitFinished(5);  // four of them had been queued
+  EXPECT_EQ(scheduler_.stats().finished.cancelled, 4);
+  running->AwaitEnd();
+  EXPECT_EQ(running->status(), 200);
 }
 
 TEST_F(OpenAiServiceTest, AClientThatGoesFreesItsPlace) {
