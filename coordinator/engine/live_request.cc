@@ -15,7 +15,8 @@ LiveRequest::LiveRequest(GenerationRequest request, TokenSink* sink,
     : request_(std::move(request)),
       sink_(sink),
       limits_(limits),
-      sampler_(request_.sampling, request_.prompt_ids, kernel),
+      sampler_(request_.sampling, request_.prompt_ids, kernel,
+               request_.constraint),
       ids_(request_.prompt_ids) {
   times_.submitted = absl::Now();
 }

@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "coordinator/engine/token_constraint.h"
 
 namespace deltafin {
 
@@ -98,6 +100,8 @@ struct GenerationRequest {
       0;  // 0: evaluate the prompt only (logits rows, no token)
   bool ignore_eos = false;
   SamplingOptions sampling;
+  // What may be drawn; null: everything. Not to be shared with another request.
+  std::shared_ptr<TokenConstraint> constraint;
   bool want_logprobs = false;
   int top_logprobs = 0;  // 0..20
   bool want_all_logits = false;

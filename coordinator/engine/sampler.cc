@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "common/base/status_macros.h"
 #include "coordinator/engine/philox.h"
@@ -68,14 +69,6 @@ uint64_t CandidateKey(float logit, uint32_t id) {
 
 int32_t CandidateId(uint64_t key) { return static_cast<int32_t>(key); }
 
-int32_t LargestLogit(std::span<const float> logits) {
-  size_t best = 0;
-  for (size_t id = 1; id < logits.size(); ++id) {
-    if (logits[id] > logits[best]) best = id;
-  }
-  return static_cast<int32_t>(best);
-}
-
 absl::Status CheckFinite(std::span<const float> logits, int64_t position) {
   for (size_t id = 0; id < logits.size(); ++id) {
     if (!std::isfinite(logits[id])) {
@@ -120,8 +113,9 @@ absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size) {
 
 Sampler::Sampler(const SamplingOptions& options,
                  std::span<const int32_t> prompt_ids,
-                 const ElementwiseKernel& kernel)
-    : options_(options), kernel_(kernel) {
+                 const ElementwiseKernel& kernel,
+                 std::shared_ptr<TokenConstraint> constraint)
+    : options_(options), kernel_(kernel), constraint_(std::move(constraint)) {
   if (options.repetition_penalty != 1) {
     seen_ids_.insert(prompt_ids.begin(), prompt_ids.end());
   }
@@ -130,10 +124,12 @@ Sampler::Sampler(const SamplingOptions& options,
 void Sampler::Accept(int32_t id) {
   seen_ids_.insert(id);
   ++output_counts_[id];
+  if (constraint_ != nullptr) constraint_->Accept(id);
 }
 
 absl::StatusOr<int32_t> Sampler::Sample(std::span<const float> logits,
                                         int64_t position) {
+  RETURN_IF_ERROR(AskConstraint(logits.size(), position));
   if (options_.temperature == 0 && !adjusts_logits()) {
     RETURN_IF_ERROR(CheckFinite(logits, position));
     return LargestLogit(logits);
@@ -143,6 +139,30 @@ absl::StatusOr<int32_t> Sampler::Sample(std::span<const float> logits,
   RETURN_IF_ERROR(CheckFinite(logits_, position));
   if (options_.temperature == 0) return LargestLogit(logits_);
   return Draw(position);
+}
+
+absl::Status Sampler::AskConstraint(size_t vocab_size, int64_t position) {
+  if (constraint_ == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(allowed_, constraint_->Allowed());
+  if (allowed_.size() * 64 < vocab_size) {
+    return absl::InternalError(
+        fmt::format("the constraint tells of {} tokens, the vocabulary has {}",
+                    allowed_.size() * 64, vocab_size));
+  }
+  for (size_t id = 0; id < vocab_size; ++id) {
+    if (Allows(id)) return absl::OkStatus();
+  }
+  return absl::InternalError(
+      fmt::format("the constraint allows no token at position {}", position));
+}
+
+int32_t Sampler::LargestLogit(std::span<const float> logits) const {
+  size_t best = 0;
+  while (!Allows(best)) ++best;
+  for (size_t id = best + 1; id < logits.size(); ++id) {
+    if (logits[id] > logits[best] && Allows(id)) best = id;
+  }
+  return static_cast<int32_t>(best);
 }
 
 bool Sampler::adjusts_logits() const {
@@ -186,14 +206,15 @@ absl::StatusOr<int32_t> Sampler::Draw(int64_t position) {
 
 void Sampler::SortCandidates() {
   const size_t vocab_size = logits_.size();
-  candidates_.resize(vocab_size);
+  candidates_.clear();
   for (size_t id = 0; id < vocab_size; ++id) {
-    candidates_[id] = CandidateKey(logits_[id], static_cast<uint32_t>(id));
+    if (!Allows(id)) continue;
+    candidates_.push_back(CandidateKey(logits_[id], static_cast<uint32_t>(id)));
   }
-  const size_t kept = options_.top_k > 0
-                          ? std::min<size_t>(options_.top_k, vocab_size)
-                          : vocab_size;
-  if (kept < vocab_size) {
+  const size_t count = candidates_.size();
+  const size_t kept =
+      options_.top_k > 0 ? std::min<size_t>(options_.top_k, count) : count;
+  if (kept < count) {
     std::nth_element(candidates_.begin(), candidates_.begin() + kept,
                      candidates_.end());
     candidates_.resize(kept);
