@@ -76,10 +76,10 @@ class Sampler {
     return allowed_.empty() || (allowed_[id / 64] >> (id % 64) & 1) != 0;
   }
   int32_t LargestLogit(std::span<const float> logits) const;
-  absl::StatusOr<int32_t> Draw(int64_t position);
-  void SortCandidates();
-  void CandidateProbabilities();
-  size_t NucleusSize() const;
+  int32_t Draw(int64_t position);
+  void CollectCandidates();
+  void SortCandidates(size_t begin, size_t end);
+  std::optional<size_t> CountKept(size_t sorted);
   float Uniform(int64_t position) const;
 
   SamplingOptions options_;
