@@ -12,9 +12,10 @@
 namespace deltafin {
 namespace {
 
-// Slices are read together until they reach this: smaller requests keep a
-// drive from streaming. A slice of the full model is more alone.
-constexpr size_t kPieceBytes = size_t{1} << 20;
+// Slices are read together until they reach this, three of the full model:
+// smaller requests cost more of the processor, larger ones let the first slice
+// wait longer.
+constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // An index with more dead entries than this, and than live ones, is rewritten
 // when it is opened.
@@ -190,13 +191,18 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
     int expert, SliceRun run, std::span<uint8_t* const> out,
     absl::FunctionRef<void(int slice)> ready) {
   ASSIGN_OR_RETURN(const Held held, BeginRead(expert, run));
+  size_t piece_bytes = kPieceBytes;
   for (int begin = 0; begin < run.count;) {
     SliceRun piece = {run.first + begin, 1};
-    while (BytesOf(piece) < kPieceBytes && begin + piece.count < run.count) {
+    while (BytesOf(piece) < piece_bytes && begin + piece.count < run.count) {
       ++piece.count;
     }
     const absl::Status read =
         ReadSlices(*held.data, expert, piece, out.subspan(begin, piece.count));
+    if (absl::IsDataLoss(read) && piece.count > 1) {
+      piece_bytes = 0;  // one by one, to tell the bad slice from the others
+      continue;
+    }
     if (absl::IsDataLoss(read)) return Drop(expert, piece, held.removals, read);
     RETURN_IF_ERROR(AddContext(read, NameOf(expert, piece)));
     for (int i = begin; i < begin + piece.count; ++i) {
