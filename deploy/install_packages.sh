@@ -6,7 +6,7 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev
-  libabsl-dev libssl-dev libxxhash-dev
+  libabsl-dev libssl-dev libxxhash-dev librocksdb-dev
   nlohmann-json3-dev libsimdjson-dev libspdlog-dev libcli11-dev libcpp-httplib-dev
 )
 test_packages=(
