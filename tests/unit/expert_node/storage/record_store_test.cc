@@ -194,7 +194,8 @@ TEST(RecordStoreQuotaTest, StopsAtTheQuotaUntilItIsRaised) {
   EXPECT_FALSE(store->HasRoom(1));
 }
 
-TEST(RecordStoreNanoTest, GivesTheBytesOfTheReleasedShardsForEveryExpertOfALayer) {
+TEST(RecordStoreNanoTest,
+     GivesTheBytesOfTheReleasedShardsForEveryExpertOfALayer) {
   const std::string model_dir = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
   const ModelSpec spec = *ModelSpec::Load(model_dir);
   const auto released = *LocalStore::Open(model_dir, spec);
