@@ -167,8 +167,8 @@ MembershipOptions Coordinator::DescribeMembership() const {
   options.nodes = options_.nodes;
   options.credentials = options_.credentials;
   if (options_.has_own_node()) {
-    options.own_node = {model_.dir, model_.manifest_digest, plan_.tier_bytes,
-                        options_.num_threads, kernel_};
+    options.own_node = {model_.dir,       model_.manifest_digest, options_.hub,
+                        plan_.tier_bytes, options_.num_threads,   kernel_};
   }
   return options;
 }
@@ -181,6 +181,7 @@ absl::Status Coordinator::ConnectNodes() {
   dispatch.latent_size = model_.spec.expert_shape().latent_size;
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
+  dispatch.exchange.read_ahead = options_.read_ahead;
   dispatcher_ = std::make_unique<ExpertDispatcher>(dispatch, registry);
   if (!options_.cluster) {
     RETURN_IF_ERROR(dispatcher_->ConnectAll());

@@ -170,6 +170,11 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
   if (config.layer_deadline_ms() > 0) {
     options.layer_deadline = absl::Milliseconds(config.layer_deadline_ms());
   }
+  if (config.read_ahead() == "off") {
+    options.read_ahead = false;
+  } else if (!config.read_ahead().empty() && config.read_ahead() != "on") {
+    errors.Add("read_ahead", config.read_ahead(), "expected on or off");
+  }
   options.cache_dir = config.cache_dir();
   options.metrics_listen = config.metrics();
   if (!config.metrics().empty() &&

@@ -13,14 +13,17 @@
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
 #include "coordinator/cluster/member_life.h"
+#include "expert_node/storage/hub_environment.h"
 #include "proto/config.pb.h"
 #include "spine_node/options.h"
 
 namespace deltafin {
 
 struct CoordinatorOptions {
-  // Directory in released layout.
+  // Directory in released layout, or an installed model.
   std::string model_dir;
+  // How an installed model reaches the Hub for experts that it lacks.
+  HubAccess hub;
   // Addresses "host:port" of the expert nodes.
   std::vector<std::string> nodes;
   // What a server of this process asks of its callers, and shows to the nodes.
@@ -55,6 +58,8 @@ struct CoordinatorOptions {
   int max_sequences = 8;
   // Where things made from a model go when its folder cannot be written.
   std::string cache_dir;
+  // Tell nodes what the next layer will probably want.
+  bool read_ahead = true;
   // HOST:PORT of the metrics page. Empty: none.
   std::string metrics_listen;
   // Longest wait for the slowest node of a layer. A cold layer of a large

@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<OwnNode>> OwnNode::Start(
   ExpertNodeOptions node;
   node.model_dir = options.model_dir;
   node.manifest_digest = options.manifest_digest;
+  node.hub = options.hub;
   node.ram_bytes = options.tier_bytes;
   node.num_threads = options.num_threads;
   node.kernel = options.kernel;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "expert_node/storage/hub_environment.h"
 #include "kernels/kernel_registry.h"
 
 namespace grpc {
@@ -23,6 +24,7 @@ class ExpertNode;
 struct OwnNodeOptions {
   std::string model_dir;
   std::string manifest_digest;
+  HubAccess hub;            // for experts that an installed model lacks
   uint64_t tier_bytes = 0;  // experts kept in RAM
   int num_threads = 1;
   const KernelTarget* kernel = nullptr;

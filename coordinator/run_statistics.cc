@@ -20,6 +20,8 @@ void Subtract(const v1::NodeCounters& before, v1::NodeCounters& counters) {
   counters.set_bytes_read(c.bytes_read() - before.bytes_read());
   counters.set_cache_hits(c.cache_hits() - before.cache_hits());
   counters.set_cache_misses(c.cache_misses() - before.cache_misses());
+  counters.set_expected_used(c.expected_used() - before.expected_used());
+  counters.set_expected_wasted(c.expected_wasted() - before.expected_wasted());
   counters.set_evictions(c.evictions() - before.evictions());
   counters.set_refused_requests(c.refused_requests() -
                                 before.refused_requests());

@@ -7,7 +7,7 @@ build_packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev
   libabsl-dev libssl-dev libxxhash-dev librocksdb-dev
-  nlohmann-json3-dev libsimdjson-dev libspdlog-dev libcli11-dev libcpp-httplib-dev
+  nlohmann-json3-dev libsimdjson-dev libspdlog-dev libcli11-dev libcpp-httplib-dev libcurl4-openssl-dev
 )
 test_packages=(
   libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev

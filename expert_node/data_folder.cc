@@ -19,6 +19,8 @@ namespace {
 
 constexpr char kFormat[] = "deltafin-node-data 1";
 constexpr uint64_t kMaxFileBytes = 4096;
+// More than any disk reads, within what coordinators accept.
+constexpr uint64_t kMaxReadRate = 1'000'000'000'000;
 
 // The first line of a small file. Errors: ReadFile's.
 absl::StatusOr<std::string> ReadLine(const std::string& path) {
@@ -57,6 +59,7 @@ absl::StatusOr<std::unique_ptr<DataFolder>> DataFolder::Open(
   RETURN_IF_ERROR(self->CheckFormat());
   RETURN_IF_ERROR(self->ReadNodeId());
   RETURN_IF_ERROR(self->ReadEpoch());
+  RETURN_IF_ERROR(self->ReadSustainedRead());
   return self;
 }
 
@@ -100,6 +103,29 @@ absl::Status DataFolder::ReadEpoch() {
   if (error == std::errc() && stop == end) return absl::OkStatus();
   return absl::DataLossError(fmt::format(
       "{} is damaged; delete it: the coordinator keeps its own", path));
+}
+
+absl::Status DataFolder::ReadSustainedRead() {
+  const std::string path = folder_ + "/read_rate";
+  const absl::StatusOr<std::string> text = ReadLine(path);
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(text.status());
+  uint64_t rate = 0;
+  const char* const end = text->data() + text->size();
+  const auto [stop, error] = std::from_chars(text->data(), end, rate);
+  if (error != std::errc() || stop != end || rate > kMaxReadRate) {
+    return absl::DataLossError(fmt::format(
+        "{} is damaged; delete it, or measure again with --measure-disk",
+        path));
+  }
+  sustained_read_ = static_cast<double>(rate);
+  return absl::OkStatus();
+}
+
+absl::Status DataFolder::KeepSustainedRead(double bytes_per_second) {
+  sustained_read_ = bytes_per_second;
+  return WriteFileAtomically(folder_ + "/read_rate",
+                             fmt::format("{:.0f}\n", bytes_per_second));
 }
 
 absl::Status DataFolder::KeepEpoch(uint64_t epoch) {

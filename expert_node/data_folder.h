@@ -6,6 +6,7 @@
 // FOLDER/format      "deltafin-node-data 1"
 // FOLDER/node_id     32 hex digits, drawn at the first start
 // FOLDER/epoch       decimal
+// FOLDER/read_rate   decimal, bytes a second
 // FOLDER/lock        the holder's name; locked while it lives
 #pragma once
 
@@ -38,17 +39,24 @@ class DataFolder {
   // higher epoch counts all the same while this lives.
   absl::Status KeepEpoch(uint64_t epoch);
 
+  // What the disk with the experts sustained when it was measured; 0: never.
+  double sustained_read() const { return sustained_read_; }
+  // Errors: those of the file system.
+  absl::Status KeepSustainedRead(double bytes_per_second);
+
  private:
   DataFolder(std::string folder, FolderLock lock);
   absl::Status CheckFormat();
   absl::Status ReadNodeId();
   absl::Status ReadEpoch();
+  absl::Status ReadSustainedRead();
 
   const std::string folder_;
   const FolderLock lock_;
   std::string node_id_;
   std::string home_;
   uint64_t highest_epoch_ = 0;
+  double sustained_read_ = 0;
 };
 
 }  // namespace deltafin

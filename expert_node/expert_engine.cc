@@ -30,6 +30,7 @@ void ShareCost(const LayerResult& cost, std::span<const LayerWork* const> parts,
   results[0].bytes_read = cost.bytes_read;
   results[0].cache_hits = cost.cache_hits;
   results[0].cache_misses = cost.cache_misses;
+  results[0].expected = cost.expected;
 }
 
 void AddCost(const LayerResult& cost, LayerResult& result) {
@@ -38,6 +39,7 @@ void AddCost(const LayerResult& cost, LayerResult& result) {
   result.bytes_read += cost.bytes_read;
   result.cache_hits += cost.cache_hits;
   result.cache_misses += cost.cache_misses;
+  result.expected = cost.expected;
 }
 
 }  // namespace
@@ -115,6 +117,7 @@ absl::Status ExpertEngine::Compute(LayerRun& run, LayerResult& cost) {
   cost.bytes_read = lease->bytes_read();
   cost.cache_hits = lease->hits();
   cost.cache_misses = lease->misses();
+  cost.expected = store_.stats().expected;
   return run.status();
 }
 

@@ -42,6 +42,7 @@ struct LayerResult {
   uint64_t bytes_read = 0;
   int cache_hits = 0;  // slices
   int cache_misses = 0;
+  ExpectedSlicesStats expected;  // of the store, since it was made
 };
 
 class ExpertEngine {
@@ -58,6 +59,11 @@ class ExpertEngine {
   // `cancelled` before each slice. REQUIRES: at least one part.
   std::vector<LayerResult> Run(std::span<const LayerWork* const> parts,
                                const std::atomic<bool>& cancelled);
+
+  // TieredStore::Expect.
+  void Expect(int layer, std::span<const ExpectedRun> runs) {
+    store_.Expect(layer, runs);
+  }
 
   const KernelTarget& kernel() const { return kernel_; }
   int num_threads() const { return num_threads_; }

@@ -5,17 +5,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/manifest.h"
 #include "common/base/memory_budget.h"
+#include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
 #include "common/net/keepalive.h"
+#include "expert_node/kernel_rate.h"
+#include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
 #include "proto/protocol_version.h"
 
 namespace deltafin {
 namespace {
+
+constexpr absl::Duration kKernelMeasurement = absl::Milliseconds(50);
+// Best for all sizes of memory in docs/performance.md; a few times more or less
+// changes little.
+constexpr double kHeatHalfLifeTokens = 100;
 
 uint64_t AllExpertsBytes(const ModelSpec& spec) {
   const ExpertShape shape = spec.expert_shape();
@@ -37,6 +46,33 @@ absl::StatusOr<uint64_t> TierBytes(const ExpertNodeOptions& options,
   return bytes;
 }
 
+absl::Status FillDigest(ExpertNodeOptions& options) {
+  if (!options.manifest_digest.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Manifest manifest,
+                   ManifestOfDirectory(options.model_dir, options.digest_cache,
+                                       options.progress));
+  options.manifest_digest = manifest.Digest();
+  return absl::OkStatus();
+}
+
+// Released shards are looked through before they are hashed; an installed model
+// knows its digest.
+absl::StatusOr<std::unique_ptr<ExpertStore>> OpenExperts(
+    const ModelSpec& spec, ReadRateMeter* meter, ExpertNodeOptions& options) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
+  std::unique_ptr<ExpertStore> experts;
+  if (layout == ModelLayout::kReleased) {
+    ASSIGN_OR_RETURN(experts, LocalStore::Open(options.model_dir, spec, meter));
+    RETURN_IF_ERROR(FillDigest(options));
+    return experts;
+  }
+  RETURN_IF_ERROR(FillDigest(options));
+  ASSIGN_OR_RETURN(
+      experts, InstalledExperts::Open(options.model_dir, spec,
+                                      options.manifest_digest, options.hub));
+  return experts;
+}
+
 std::string ProcessId() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -50,21 +86,17 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
   ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::Load(options.model_dir));
   ExpertNodeOptions complete = options;
   ASSIGN_OR_RETURN(complete.ram_bytes, TierBytes(options, spec));
-  ASSIGN_OR_RETURN(std::unique_ptr<LocalStore> experts,
-                   LocalStore::Open(options.model_dir, spec));
-  if (complete.manifest_digest.empty()) {
-    ASSIGN_OR_RETURN(
-        const Manifest manifest,
-        ManifestOfDirectory(options.model_dir, options.digest_cache,
-                            options.progress));
-    complete.manifest_digest = manifest.Digest();
-  }
-  return CreateOver(complete, spec, std::move(experts));
+  auto meter = std::make_unique<ReadRateMeter>(
+      ReadRateOptions{options.sustained_read}, SystemClock());
+  ASSIGN_OR_RETURN(std::unique_ptr<ExpertStore> experts,
+                   OpenExperts(spec, meter.get(), complete));
+  return CreateOver(complete, spec, std::move(experts), std::move(meter));
 }
 
 absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
     const ExpertNodeOptions& options, const ModelSpec& spec,
-    std::unique_ptr<ExpertStore> experts) {
+    std::unique_ptr<ExpertStore> experts,
+    std::unique_ptr<ReadRateMeter> meter) {
   ExpertNodeOptions complete = options;
   if (complete.kernel == nullptr) complete.kernel = &BestKernel();
   if (complete.num_threads == 0) {
@@ -73,14 +105,19 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
   ASSIGN_OR_RETURN(
       std::unique_ptr<TieredStore> store,
       TieredStore::Create(std::move(experts),
-                          {complete.ram_bytes, complete.num_readers}));
+                          {complete.ram_bytes, complete.num_readers,
+                           kHeatHalfLifeTokens * spec.num_moe_layers()}));
   return std::unique_ptr<ExpertNode>(
-      new ExpertNode(complete, spec, std::move(store)));
+      new ExpertNode(complete, spec, std::move(store), std::move(meter)));
 }
 
 ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
-                       std::unique_ptr<TieredStore> store)
-    : options_(options), spec_(spec), store_(std::move(store)) {
+                       std::unique_ptr<TieredStore> store,
+                       std::unique_ptr<ReadRateMeter> meter)
+    : options_(options),
+      spec_(spec),
+      meter_(std::move(meter)),
+      store_(std::move(store)) {
   engine_ = std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ,
                                            *store_, options_.num_threads);
   identity_.set_node_id(options_.node_id.empty() ? ProcessId()
@@ -96,11 +133,23 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       identity_,
       LayerStreamContext{spec_, *engine_, counters_, gate_,
                          options_.max_request_tokens, options_.queue_limits,
-                         options_.reply_delay},
+                         options_.reply_delay, options_.reply_error},
       *store_);
 }
 
 ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }
+
+absl::Status ExpertNode::MeasureKernel() {
+  ASSIGN_OR_RETURN(
+      kernel_rate_,
+      MeasureKernelRate(options_.kernel->expert, spec_.expert_shape(),
+                        spec_.situ, options_.num_threads, kKernelMeasurement));
+  return absl::OkStatus();
+}
+
+ReadRateReport ExpertNode::read_rate() const {
+  return meter_ == nullptr ? ReadRateReport() : meter_->report();
+}
 
 absl::Status ExpertNode::Start() {
   ServerOptions options;

@@ -15,6 +15,7 @@
 #include "expert_node/expert_engine.h"
 #include "expert_node/expert_service.h"
 #include "expert_node/options.h"
+#include "expert_node/storage/read_rate_meter.h"
 #include "expert_node/storage/tiered_store.h"
 #include "proto/expert.pb.h"
 
@@ -31,12 +32,18 @@ class ExpertNode {
       const ExpertNodeOptions& options);
 
   // The same over experts from elsewhere; model_dir is not used. REQUIRES:
-  // manifest_digest and ram_bytes are set.
+  // manifest_digest and ram_bytes are set. `meter` is what `experts` tell of
+  // their reads, where they do.
   static absl::StatusOr<std::unique_ptr<ExpertNode>> CreateOver(
       const ExpertNodeOptions& options, const ModelSpec& spec,
-      std::unique_ptr<ExpertStore> experts);
+      std::unique_ptr<ExpertStore> experts,
+      std::unique_ptr<ReadRateMeter> meter = nullptr);
 
   ~ExpertNode();  // Shutdown without drain
+
+  // Takes a twentieth of a second to find out kernel_rate(). Before Start.
+  // Errors: those of MeasureKernelRate.
+  absl::Status MeasureKernel();
 
   // Begins to serve. Errors: those of ServerLifecycle::Start.
   absl::Status Start();
@@ -49,6 +56,9 @@ class ExpertNode {
   const v1::HandshakeReply& identity() const { return identity_; }
   const ModelSpec& spec() const { return spec_; }
   const RequestCounters& request_counters() const { return counters_; }
+  // Bytes of experts a second through the kernel; 0: not measured.
+  double kernel_rate() const { return kernel_rate_; }
+  ReadRateReport read_rate() const;
   v1::NodeCounters counters() const { return service_->counters(); }
 
   // Refuses new work, waits up to `drain` for what runs, then stops that at its
@@ -57,11 +67,14 @@ class ExpertNode {
 
  private:
   ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
-             std::unique_ptr<TieredStore> store);
+             std::unique_ptr<TieredStore> store,
+             std::unique_ptr<ReadRateMeter> meter);
 
   const ExpertNodeOptions options_;
   const ModelSpec spec_;
+  const std::unique_ptr<ReadRateMeter> meter_;  // null: nothing is told
   const std::unique_ptr<TieredStore> store_;
+  double kernel_rate_ = 0;
   std::unique_ptr<ExpertEngine> engine_;
   v1::HandshakeReply identity_;
   RequestCounters counters_;

@@ -69,6 +69,8 @@ v1::NodeCounters ExpertService::counters() const {
   counters.set_cache_misses(store.misses);
   counters.set_evictions(store.evictions);
   counters.set_resident_bytes(store.resident_bytes);
+  counters.set_expected_used(store.expected.used);
+  counters.set_expected_wasted(store.expected.wasted);
   return counters;
 }
 

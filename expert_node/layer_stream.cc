@@ -34,6 +34,8 @@ void SetResult(LayerResult result, absl::Duration since_arrival,
   reply.set_bytes_read(result.bytes_read);
   reply.set_cache_hits(result.cache_hits);
   reply.set_cache_misses(result.cache_misses);
+  reply.set_expected_used(result.expected.used);
+  reply.set_expected_wasted(result.expected.wasted);
   const absl::Duration queued = std::max(
       since_arrival - result.read - result.compute, absl::ZeroDuration());
   v1::LayerTimings& timings = *reply.mutable_timings();
@@ -97,13 +99,28 @@ LayerStream::Received LayerStream::ReadRequest(
       *request = Admit(message_.layer());
       return Received::kMessage;
     }
+    if (message_.has_expect()) {
+      Expect(message_.expect());
+      continue;
+    }
     if (!message_.has_cancel()) {
       end_ = absl::InvalidArgumentError(
-          "request: missing, want layer or cancel; the stream ends");
+          "request: missing, want layer, cancel or expect; the stream ends");
       return Received::kBroken;
     }
     queue_.CancelStep(message_.cancel().epoch(), message_.cancel().step());
   }
+}
+
+void LayerStream::Expect(const v1::ExpectExperts& request) {
+  const auto runs = CheckExpectExperts(request, context_.spec);
+  if (runs.ok()) {
+    context_.engine.Expect(static_cast<int>(request.layer()), *runs);
+    return;
+  }
+  ++context_.counters.refused;
+  spdlog::warn("refused what a coordinator expects: {}",
+               runs.status().ToString());
 }
 
 std::shared_ptr<QueuedRequest> LayerStream::Admit(
@@ -131,6 +148,10 @@ std::shared_ptr<QueuedRequest> LayerStream::Admit(
 void LayerStream::RunAndReply(const RequestQueue::Requests& requests) {
   std::vector<LayerResult> results = Run(requests);
   for (size_t i = 0; i < requests.size(); ++i) {
+    if (context_.reply_error && results[i].status.ok()) {
+      const absl::Status error = context_.reply_error();
+      if (!error.ok()) (results[i] = LayerResult()).status = error;
+    }
     const v1::LayerReply reply = Reply(*requests[i], std::move(results[i]));
     if (context_.reply_delay) absl::SleepFor(context_.reply_delay());
     const bool sent = send_(reply);

@@ -46,6 +46,8 @@ struct LayerStreamContext {
   RequestQueueLimits queue_limits;
   // Tests: how long to hold a reply back. Empty: not at all. Thread-safe.
   std::function<absl::Duration()> reply_delay;
+  // Tests: what a part that was computed ends with. Empty: well. Thread-safe.
+  std::function<absl::Status()> reply_error;
 };
 
 class LayerStream {
@@ -77,6 +79,7 @@ class LayerStream {
   void TakeTurns();
   void ReadToNextRequest();
   Received ReadRequest(std::shared_ptr<QueuedRequest>* request);
+  void Expect(const v1::ExpectExperts& request);
   void RunAndReply(const RequestQueue::Requests& requests);
   std::shared_ptr<QueuedRequest> Admit(const v1::LayerRequest& request);
   std::vector<LayerResult> Run(const RequestQueue::Requests& requests);

@@ -20,15 +20,18 @@ absl::Status Invalid(fmt::format_string<Args...> format, Args&&... args) {
       fmt::format(format, std::forward<Args>(args)...));
 }
 
+absl::Status CheckLayer(uint32_t layer, const ModelSpec& spec) {
+  if (layer < static_cast<uint32_t>(spec.num_hidden_layers) &&
+      spec.is_moe(static_cast<int>(layer))) {
+    return absl::OkStatus();
+  }
+  return Invalid("layer: {} has no routed experts, layers {} to {} have", layer,
+                 spec.first_k_dense_replace, spec.num_hidden_layers - 1);
+}
+
 absl::Status CheckHeader(const v1::LayerRequest& request, const ModelSpec& spec,
                          int max_tokens) {
-  const uint32_t layer = request.layer();
-  if (layer >= static_cast<uint32_t>(spec.num_hidden_layers) ||
-      !spec.is_moe(layer)) {
-    return Invalid("layer: {} has no routed experts, layers {} to {} have",
-                   layer, spec.first_k_dense_replace,
-                   spec.num_hidden_layers - 1);
-  }
+  RETURN_IF_ERROR(CheckLayer(request.layer(), spec));
   if (request.num_parts() != 0 && request.part() >= request.num_parts()) {
     return Invalid("part: {}, num_parts says {}", request.part(),
                    request.num_parts());
@@ -78,12 +81,13 @@ absl::Status CheckListLengths(const v1::LayerRequest& request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Assignment> CheckAssignment(const v1::LayerRequest& request,
-                                           const ModelSpec& spec, int i) {
+// Entry i of the lists that name runs of slices.
+template <typename Request>
+absl::StatusOr<ExpectedRun> CheckRun(const Request& request,
+                                     const ModelSpec& spec, int i) {
   const uint32_t expert = request.expert(i);
   const uint32_t first = request.first_slice(i);
   const uint32_t count = request.num_slices(i);
-  const float weight = request.weight(i);
   const uint32_t num_slices = spec.expert_shape().num_slices();
   if (expert >= static_cast<uint32_t>(spec.num_experts)) {
     return Invalid("expert[{}]: {}, the model has {}", i, expert,
@@ -97,12 +101,19 @@ absl::StatusOr<Assignment> CheckAssignment(const v1::LayerRequest& request,
     return Invalid("num_slices[{}]: {} from slice {}, want 1 to {}", i, count,
                    first, num_slices - first);
   }
+  return ExpectedRun{
+      {static_cast<int>(request.layer()), static_cast<int>(expert)},
+      {static_cast<int>(first), static_cast<int>(count)}};
+}
+
+absl::StatusOr<Assignment> CheckAssignment(const v1::LayerRequest& request,
+                                           const ModelSpec& spec, int i) {
+  ASSIGN_OR_RETURN(const ExpectedRun named, CheckRun(request, spec, i));
+  const float weight = request.weight(i);
   if (!std::isfinite(weight)) {
     return Invalid("weight[{}]: {} is not finite", i, weight);
   }
-  return Assignment{static_cast<int>(expert),
-                    {static_cast<int>(first), static_cast<int>(count)},
-                    weight};
+  return Assignment{named.expert.expert, named.run, weight};
 }
 
 // A token has at most top-k experts, and no slice of one twice: that would
@@ -162,6 +173,27 @@ absl::StatusOr<LayerWork> CheckLayerRequest(const v1::LayerRequest& request,
   std::memcpy(work.latent.data(), request.latent().data(),
               request.latent().size());
   return work;
+}
+
+absl::StatusOr<std::vector<ExpectedRun>> CheckExpectExperts(
+    const v1::ExpectExperts& request, const ModelSpec& spec) {
+  RETURN_IF_ERROR(CheckLayer(request.layer(), spec));
+  const int count = request.expert_size();
+  const int most = spec.num_experts * spec.expert_shape().num_slices();
+  if (count > most || request.first_slice_size() != count ||
+      request.num_slices_size() != count) {
+    return Invalid(
+        "expert, first_slice, num_slices: {}, {} and {} entries, want equally "
+        "many, at most {}",
+        count, request.first_slice_size(), request.num_slices_size(), most);
+  }
+  std::vector<ExpectedRun> runs;
+  runs.reserve(count);
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(const ExpectedRun run, CheckRun(request, spec, i));
+    runs.push_back(run);
+  }
+  return runs;
 }
 
 int64_t MaxLayerRequestBytes(const ModelSpec& spec, int max_tokens) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/model_spec.h"
+#include "expert_node/storage/expected_slices.h"
 #include "kernels/expert_weights.h"
 #include "proto/expert.pb.h"
 
@@ -51,6 +52,11 @@ struct LayerWork {
 absl::StatusOr<LayerWork> CheckLayerRequest(const v1::LayerRequest& request,
                                             const ModelSpec& spec,
                                             int max_tokens);
+
+// Checks every field of what a coordinator expects and converts it, at most
+// every slice of the layer once over. Errors: INVALID_ARGUMENT as above.
+absl::StatusOr<std::vector<ExpectedRun>> CheckExpectExperts(
+    const v1::ExpectExperts& request, const ModelSpec& spec);
 
 // Bytes of the largest request that can pass the check.
 int64_t MaxLayerRequestBytes(const ModelSpec& spec, int max_tokens);

@@ -10,7 +10,7 @@
 namespace deltafin {
 
 // Disk of the file system that `folder` is on, memory, cores. What the system
-// does not say is 0; rates are not measured here.
+// does not say is 0; rates are measured elsewhere.
 v1::NodeCapacity CapacityOfMachine(const std::string& folder);
 
 }  // namespace deltafin

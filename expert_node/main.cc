@@ -1,16 +1,19 @@
 // deltafin-node: serves the routed experts of a model to coordinators.
 
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <string>
 
 #include "common/base/log.h"
+#include "common/base/model_directory.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
 #include "common/net/termination_signal.h"
 #include "expert_node/data_folder.h"
+#include "expert_node/disk_measurement.h"
 #include "expert_node/expert_node.h"
 #include "expert_node/node_flags.h"
 #include "expert_node/node_membership.h"
@@ -93,15 +96,26 @@ absl::Status ServeUntilAsked(const NodeCommand& command, const ExpertNode& node,
   return ending.Wait();
 }
 
+// Only an installed model may want experts of the Hub.
+absl::StatusOr<HubAccess> HubAccessOfMachine(const std::string& model_dir) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(model_dir));
+  if (layout == ModelLayout::kReleased) return HubAccess{};
+  return ReadHubAccess([](const char* name) { return std::getenv(name); });
+}
+
 absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   RETURN_IF_ERROR(CheckPort(command.options.listen));
   std::unique_ptr<DataFolder> folder;
   if (!command.join.data_dir.empty()) {
     ASSIGN_OR_RETURN(folder, DataFolder::Open(command.join.data_dir));
     command.options.node_id = folder->node_id();
+    command.options.sustained_read = folder->sustained_read();
   }
+  ASSIGN_OR_RETURN(command.options.hub,
+                   HubAccessOfMachine(command.options.model_dir));
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertNode> node,
                    ExpertNode::Create(command.options));
+  RETURN_IF_ERROR(node->MeasureKernel());
   RETURN_IF_ERROR(node->Start());
   const v1::HandshakeReply& identity = node->identity();
   spdlog::info("model {} kernel {} threads {} expert tier {} bytes",
@@ -133,6 +147,10 @@ int main(int argc, char** argv) {
     Fail(status);
     return kExitUsage;
   }
-  const absl::Status status = Serve(command, signals);
+  const absl::Status status =
+      command.measure_disk > absl::ZeroDuration()
+          ? RunDiskMeasurement(command.options.model_dir, command.join.data_dir,
+                               command.measure_disk)
+          : Serve(command, signals);
   return status.ok() ? kExitOk : Fail(status);
 }

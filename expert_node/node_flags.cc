@@ -1,6 +1,8 @@
 #include "expert_node/node_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <atomic>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -46,13 +48,17 @@ Exit codes: 0 ok, 1 failed, 64 wrong flags, 65 bad input (model, configuration),
 69 unavailable (port in use, not enough memory), 128 + N ended by signal N
 before it was ready.)";
 
+constexpr int kMaxMeasureSeconds = 3600;
+
 struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
   std::optional<std::string> join, data, advertise, metrics;
   std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
   std::optional<uint32_t> threads;
-  std::string test_reply_delay;  // MAX:SEED
+  std::optional<std::string> measure_disk;  // seconds, "true": none given
+  std::string test_reply_delay;             // MAX:SEED
+  std::optional<uint32_t> test_fail_reply;
 };
 
 std::string KernelNames() {
@@ -94,6 +100,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--metrics", flags.metrics,
                  "HOST:PORT of a page of metrics in Prometheus text format, "
                  "GET /metrics; loopback only. Default: none");
+  app.add_option("--measure-disk", flags.measure_disk,
+                 "Measure for SECONDS (default 60) how fast the model's drive "
+                 "reads, keep the result in --data, and end")
+      ->expected(0, 1)
+      ->type_name("[SECONDS]");
   app.add_option("--ram", flags.ram,
                  "Memory for experts, as 64G or 512M. Default: all experts, at "
                  "most half of what is free");
@@ -113,6 +124,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "--test-reply-delay-us", flags.test_reply_delay,
          "For tests: hold replies back up to MAX us at random, MAX:SEED")
       ->group("");  // not in --help
+  app.add_option("--test-fail-reply", flags.test_fail_reply,
+                 "For tests: compute each N-th part and answer with an error")
+      ->check(CLI::Range(1, 1'000'000))
+      ->group("");
 }
 
 void RefuseEmptyValues(CLI::App& app) {
@@ -181,6 +196,30 @@ absl::StatusOr<std::function<absl::Duration()>> ParseReplyDelay(
   return RandomReplyDelay(max_us, seed);
 }
 
+absl::StatusOr<absl::Duration> ParseMeasureDisk(const Flags& flags) {
+  if (!flags.measure_disk) return absl::ZeroDuration();
+  if (*flags.measure_disk == "true") return absl::Seconds(60);
+  int seconds = 0;
+  const std::string& text = *flags.measure_disk;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, seconds);
+  if (error == std::errc() && stop == end && seconds >= 1 &&
+      seconds <= kMaxMeasureSeconds) {
+    return absl::Seconds(seconds);
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "--measure-disk: '{}', want seconds, 1 to {}", text, kMaxMeasureSeconds));
+}
+
+std::function<absl::Status()> FailEach(uint32_t nth) {
+  auto count = std::make_shared<std::atomic<uint32_t>>(0);
+  return [nth, count] {
+    return ++*count % nth == 0
+               ? absl::DataLossError("an error that a test asked for")
+               : absl::OkStatus();
+  };
+}
+
 NodeCommand CommandFrom(const Flags& flags) {
   v1::NodeConfig config;
   if (!flags.config.empty()) {
@@ -188,6 +227,10 @@ NodeCommand CommandFrom(const Flags& flags) {
     if (!status.ok()) return Refuse(kExitBadInput, status);
   }
   Override(flags, config);
+  absl::StatusOr<absl::Duration> measure_disk = ParseMeasureDisk(flags);
+  if (!measure_disk.ok()) return Refuse(kExitUsage, measure_disk.status());
+  const bool serves = *measure_disk == absl::ZeroDuration();
+  if (!serves && config.listen().empty()) config.set_listen("127.0.0.1:0");
   absl::StatusOr<ExpertNodeOptions> options = OptionsFromConfig(config);
   if (!options.ok()) return Refuse(kExitUsage, options.status());
   absl::StatusOr<NodeJoinOptions> join = JoinOptionsFromConfig(config);
@@ -200,6 +243,7 @@ NodeCommand CommandFrom(const Flags& flags) {
   if (!credentials.ok()) return Refuse(kExitBadInput, credentials.status());
   command.options.credentials = *credentials;
   command.join.credentials = *std::move(credentials);
+  command.measure_disk = *measure_disk;
   command.metrics = config.metrics();
   command.log_level = config.log_level();
   if (!config.cache_dir().empty()) {
@@ -209,6 +253,9 @@ NodeCommand CommandFrom(const Flags& flags) {
     auto delay = ParseReplyDelay(flags.test_reply_delay);
     if (!delay.ok()) return Refuse(kExitUsage, delay.status());
     command.options.reply_delay = *std::move(delay);
+  }
+  if (flags.test_fail_reply) {
+    command.options.reply_error = FailEach(*flags.test_fail_reply);
   }
   return command;
 }

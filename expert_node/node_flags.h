@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "expert_node/options.h"
 #include "proto/config.pb.h"
 
@@ -20,6 +21,8 @@ struct NodeCommand {
 
   ExpertNodeOptions options;
   NodeJoinOptions join;
+  // Longer than zero: measure the disk for so long and end.
+  absl::Duration measure_disk;
   std::string metrics;  // HOST:PORT of the metrics page; empty: none
   std::string log_level;
 };

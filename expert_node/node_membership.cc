@@ -21,6 +21,16 @@ v1::NodeLoad LoadOf(const ExpertNode& node) {
   return load;
 }
 
+v1::NodeCapacity CapacityOf(const std::string& model_dir,
+                            const ExpertNode& node) {
+  v1::NodeCapacity capacity = CapacityOfMachine(model_dir);
+  const ReadRateReport read = node.read_rate();
+  capacity.set_read_bytes_per_second(read.bytes_per_second);
+  capacity.set_throttled(read.throttled);
+  capacity.set_kernel_bytes_per_second(node.kernel_rate());
+  return capacity;
+}
+
 }  // namespace
 
 std::unique_ptr<CoordinatorClient> JoinCluster(
@@ -36,7 +46,7 @@ std::unique_ptr<CoordinatorClient> JoinCluster(
   client.join.set_home(folder.home());
   client.join.set_incarnation(RandomNumber());
   client.join.mutable_holdings()->set_everything(true);
-  client.capacity = [model_dir] { return CapacityOfMachine(model_dir); };
+  client.capacity = [model_dir, &node] { return CapacityOf(model_dir, node); };
   client.load = [&node] { return LoadOf(node); };
   client.on_refused = std::move(on_refused);
   return std::make_unique<CoordinatorClient>(std::move(client), folder);

@@ -28,6 +28,12 @@ constexpr MetricInfo kMisses = {"deltafin_node_cache_misses_total", kCounter,
                                 "Slices wanted that had to be read"};
 constexpr MetricInfo kEvictions = {"deltafin_node_cache_evictions_total",
                                    kCounter, "Slices that gave way to others"};
+constexpr MetricInfo kExpectedUsed = {
+    "deltafin_node_expected_slices_used_total", kCounter,
+    "Slices read ahead that were then wanted"};
+constexpr MetricInfo kExpectedWasted = {
+    "deltafin_node_expected_slices_wasted_total", kCounter,
+    "Slices read ahead in vain"};
 constexpr MetricInfo kResident = {"deltafin_node_cache_resident_bytes", kGauge,
                                   "Memory that holds slices now"};
 constexpr MetricInfo kCapacity = {"deltafin_node_cache_capacity_bytes", kGauge,
@@ -44,6 +50,19 @@ constexpr MetricInfo kComputeSeconds = {
 constexpr MetricInfo kAnswerSeconds = {
     "deltafin_node_layer_request_seconds", MetricType::kHistogram,
     "From the arrival of a layer request to its reply"};
+
+constexpr MetricInfo kReadRate = {
+    "deltafin_node_read_bytes_per_second", kGauge,
+    "Rate of the drive, from its reads, 0: not known"};
+constexpr MetricInfo kSustained = {
+    "deltafin_node_sustained_read_bytes_per_second", kGauge,
+    "Rate that the drive sustained when it was measured, 0: never"};
+constexpr MetricInfo kThrottled = {
+    "deltafin_node_drive_throttled", kGauge,
+    "1 while the drive reads slower than it once sustained"};
+constexpr MetricInfo kKernelRate = {
+    "deltafin_node_kernel_bytes_per_second", kGauge,
+    "Bytes of experts through the kernel, as measured at the start"};
 
 double Seconds(int64_t microseconds) {
   return static_cast<double>(microseconds) * 1e-6;
@@ -69,6 +88,8 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kHits, Number(counters.cache_hits()));
   page.Add(kMisses, Number(counters.cache_misses()));
   page.Add(kEvictions, Number(counters.evictions()));
+  page.Add(kExpectedUsed, Number(counters.expected_used()));
+  page.Add(kExpectedWasted, Number(counters.expected_wasted()));
   page.Add(kResident, Number(counters.resident_bytes()));
   page.Add(kCapacity, Number(identity.ram_bytes()));
   const RequestCounters& requests = node.request_counters();
@@ -76,6 +97,11 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kReadSeconds, Seconds(requests.read_us));
   page.Add(kComputeSeconds, Seconds(requests.compute_us));
   page.Add(kAnswerSeconds, requests.answer_times);
+  const ReadRateReport read = node.read_rate();
+  page.Add(kReadRate, read.bytes_per_second);
+  page.Add(kSustained, read.sustained);
+  page.Add(kThrottled, read.throttled ? 1 : 0);
+  page.Add(kKernelRate, node.kernel_rate());
 }
 
 }  // namespace deltafin

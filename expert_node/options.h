@@ -8,18 +8,22 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
 #include "expert_node/request_queue.h"
+#include "expert_node/storage/hub_environment.h"
 #include "kernels/kernel_registry.h"
 #include "proto/config.pb.h"
 
 namespace deltafin {
 
 struct ExpertNodeOptions {
-  // Directory of released shards. Required.
+  // Directory of released shards, or an installed model. Required.
   std::string model_dir;
+  // How an installed model reaches the Hub for experts that it lacks.
+  HubAccess hub;
   // SHA-256 hex of the model's manifest, where the caller knows it. Empty:
   // hashed by Create, which reads every shard once.
   std::string manifest_digest;
@@ -43,6 +47,9 @@ struct ExpertNodeOptions {
   uint64_t ram_bytes = 0;
   // Threads that compute. 0: one for each CPU this process may use.
   int num_threads = 0;
+  // Bytes a second that the disk sustained when it was measured. 0: never
+  // measured; then nobody can tell that it throttles.
+  double sustained_read = 0;
   // Threads that read from disk and repack. One saturates a disk; more overlap
   // its latency with repacking.
   int num_readers = 4;
@@ -56,6 +63,8 @@ struct ExpertNodeOptions {
   RequestQueueLimits queue_limits;
   // Tests: how long to hold each reply back. Thread-safe, may be empty.
   std::function<absl::Duration()> reply_delay;
+  // Tests: what a part that was computed ends with. Thread-safe, may be empty.
+  std::function<absl::Status()> reply_error;
 };
 
 // A node's part in a cluster that it joins by itself.

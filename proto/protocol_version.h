@@ -9,7 +9,7 @@
 namespace deltafin {
 
 // Meaning of the messages of expert.proto.
-inline constexpr uint32_t kWireVersion = 2;
+inline constexpr uint32_t kWireVersion = 3;
 // Arithmetic of docs/numerics.md: its version number.
 inline constexpr uint32_t kNumericsVersion = 1;
 

@@ -57,6 +57,12 @@ class Spine {
   virtual absl::StatusOr<RoutedTokens> Route(int layer) = 0;
   // Shared experts of the layer; runs while the routed ones are away.
   virtual absl::Status SharedExperts(int layer) = 0;
+  // While the routed experts of the layer before are away, after its
+  // SharedExperts: which experts `layer` will probably want, [T, K] ascending
+  // in each row, valid until the next call. Its router over what is known
+  // already; changes nothing of the step. Empty where this spine does not
+  // guess: dense layers, large steps.
+  virtual std::span<const int32_t> PredictExperts(int /*layer*/) { return {}; }
   // sums: [T, L] i64 fixed point, complete. Norm, up-projection, + shared,
   // prefix update.
   virtual absl::Status AddRoutedExperts(int layer,

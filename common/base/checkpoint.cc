@@ -8,9 +8,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "common/base/file_io.h"
+#include "common/base/model_directory.h"
 #include "common/base/mutex.h"
 #include "common/base/safetensors.h"
 #include "common/base/status_macros.h"
+#include "common/base/tensor_names.h"
 #include "simdjson.h"
 
 namespace deltafin {
@@ -62,6 +64,8 @@ struct Checkpoint::Impl {
   };
 
   std::string model_dir;
+  std::string shard_dir;
+  bool has_experts = true;
   absl::flat_hash_map<std::string, uint32_t> shard_of;  // text tensors
   std::vector<Shard> shards;
   absl::flat_hash_map<std::string, uint32_t> shard_index;
@@ -87,7 +91,9 @@ void Checkpoint::Impl::AddTensor(std::string_view tensor,
 absl::Status Checkpoint::Impl::ReadIndex(const std::string& json) {
   ASSIGN_OR_RETURN(const auto map, ParseIndex(json));
   shard_of.reserve(map.size());
-  for (const auto& [tensor, shard] : map) AddTensor(tensor, shard);
+  for (const auto& [tensor, shard] : map) {
+    if (has_experts || !IsExpertTensor(tensor)) AddTensor(tensor, shard);
+  }
   return absl::OkStatus();
 }
 
@@ -108,11 +114,15 @@ absl::Status Checkpoint::Impl::ReadSingleFile() {
 
 absl::Status Checkpoint::Impl::CheckShardsExist() const {
   for (const struct Shard& shard : shards) {
-    const std::string path = model_dir + "/" + shard.name;
+    const std::string path = shard_dir + "/" + shard.name;
     if (access(path.c_str(), F_OK) == 0) continue;
     return absl::NotFoundError(
-        fmt::format("shard {} does not exist; it should hold tensor {}", path,
-                    shard.first_tensor));
+        fmt::format("shard {} does not exist; it should hold tensor {}{}", path,
+                    shard.first_tensor,
+                    has_experts ? ""
+                                : fmt::format("; `deltafin setup --resume "
+                                              "--dir {}` brings it",
+                                              model_dir)));
   }
   return absl::OkStatus();
 }
@@ -122,7 +132,7 @@ absl::StatusOr<const SafetensorsFile*> Checkpoint::Impl::Shard(uint32_t index) {
   struct Shard& shard = shards[index];
   if (shard.file == nullptr) {
     ASSIGN_OR_RETURN(shard.file,
-                     SafetensorsFile::Open(model_dir + "/" + shard.name));
+                     SafetensorsFile::Open(shard_dir + "/" + shard.name));
   }
   return shard.file.get();
 }
@@ -173,13 +183,17 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(
   std::unique_ptr<Checkpoint> checkpoint(new Checkpoint);
   Impl& impl = *checkpoint->impl_;
   impl.model_dir = model_dir;
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(model_dir));
+  impl.has_experts = layout == ModelLayout::kReleased;
+  impl.shard_dir =
+      impl.has_experts ? model_dir : InstalledPaths(model_dir).spine_folder();
   const std::string index_path = model_dir + "/model.safetensors.index.json";
   const absl::StatusOr<std::string> index =
       ReadFile(index_path, kMaxIndexBytes);
   if (index.ok()) {
     const absl::Status read = impl.ReadIndex(*index);
     if (!read.ok()) return AddContext(read, index_path);
-  } else if (absl::IsNotFound(index.status())) {
+  } else if (absl::IsNotFound(index.status()) && impl.has_experts) {
     // Without an index one file holds everything.
     const absl::Status read = impl.ReadSingleFile();
     if (!read.ok()) return absl::IsNotFound(read) ? index.status() : read;
@@ -191,6 +205,8 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(
 }
 
 const std::string& Checkpoint::model_dir() const { return impl_->model_dir; }
+
+bool Checkpoint::has_experts() const { return impl_->has_experts; }
 
 bool Checkpoint::Has(std::string_view tensor) const {
   return impl_->shard_of.contains(

@@ -12,6 +12,7 @@
 #include "common/base/digest.h"
 #include "common/base/direct_reader.h"
 #include "common/base/file_io.h"
+#include "common/base/model_directory.h"
 #include "common/base/safetensors.h"
 #include "common/base/status_macros.h"
 
@@ -97,21 +98,6 @@ class DigestCache {
   bool changed_ = false;
 };
 
-absl::StatusOr<std::string> HashFile(
-    const std::string& path, const std::function<void(uint64_t)>& advance) {
-  ASSIGN_OR_RETURN(const auto reader, DirectReader::Open(path));
-  AlignedBuffer buffer;
-  Sha256 sha;
-  for (uint64_t at = 0; at < reader->file_bytes();) {
-    const uint64_t bytes = std::min(kPieceBytes, reader->file_bytes() - at);
-    ASSIGN_OR_RETURN(const auto piece, reader->Read(at, bytes, buffer));
-    sha.Update(piece);
-    advance(bytes);
-    at += bytes;
-  }
-  return sha.FinishHex();
-}
-
 absl::StatusOr<std::vector<std::string>> FilesOfModel(
     const std::string& model_dir) {
   ASSIGN_OR_RETURN(const auto checkpoint, Checkpoint::Open(model_dir));
@@ -124,21 +110,62 @@ absl::StatusOr<std::vector<std::string>> FilesOfModel(
   return files;
 }
 
+bool IsSha256(std::string_view text) {
+  return text.size() == 64 &&
+         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+absl::StatusOr<Manifest> InstalledManifest(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxCacheBytes));
+  absl::StatusOr<Manifest> manifest = Manifest::Parse(text);
+  if (!manifest.ok()) return AddContext(manifest.status(), path);
+  return manifest;
+}
+
 }  // namespace
 
-std::string Manifest::Digest() const {
-  Sha256 sha;
+std::string Manifest::Text() const {
+  std::string text;
   for (const ManifestEntry& entry : entries) {
-    const std::string line =
-        fmt::format("{} {} {}\n", entry.file, entry.bytes, entry.sha256);
-    sha.Update({reinterpret_cast<const uint8_t*>(line.data()), line.size()});
+    text += fmt::format("{} {} {}\n", entry.file, entry.bytes, entry.sha256);
   }
-  return sha.FinishHex();
+  return text;
+}
+
+std::string Manifest::Digest() const {
+  const std::string text = Text();
+  return Sha256Hex(
+      {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+absl::StatusOr<Manifest> Manifest::Parse(std::string_view text) {
+  Manifest manifest;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string line(text.substr(0, end));
+    std::istringstream words(line);
+    ManifestEntry entry;
+    std::string rest;
+    if (end == std::string_view::npos ||
+        !(words >> entry.file >> entry.bytes >> entry.sha256) ||
+        !IsSha256(entry.sha256) || words >> rest) {
+      return absl::DataLossError(
+          fmt::format("line {} is no \"file size sha256\": {}",
+                      manifest.entries.size() + 1, line.substr(0, 200)));
+    }
+    manifest.entries.push_back(std::move(entry));
+    text.remove_prefix(end + 1);
+  }
+  return manifest;
 }
 
 absl::StatusOr<Manifest> ManifestOfDirectory(
     const std::string& model_dir, const std::string& cache_file,
     const std::function<void(uint64_t, uint64_t)>& progress) {
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(model_dir));
+  if (layout == ModelLayout::kInstalled) {
+    return InstalledManifest(InstalledPaths(model_dir).manifest());
+  }
   ASSIGN_OR_RETURN(const std::vector<std::string> files,
                    FilesOfModel(model_dir));
   std::vector<FileIdentity> identities;
@@ -162,13 +189,28 @@ absl::StatusOr<Manifest> ManifestOfDirectory(
       sha256 = *cached;
       advance(identity.bytes);
     } else {
-      ASSIGN_OR_RETURN(sha256, HashFile(identity.path, advance));
+      ASSIGN_OR_RETURN(sha256, Sha256OfFile(identity.path, advance));
       cache.Add(identity, sha256);
     }
     manifest.entries.push_back({files[i], identity.bytes, sha256});
   }
   cache.Save();
   return manifest;
+}
+
+absl::StatusOr<std::string> Sha256OfFile(
+    const std::string& path, const std::function<void(uint64_t)>& advance) {
+  ASSIGN_OR_RETURN(const auto reader, DirectReader::Open(path));
+  AlignedBuffer buffer;
+  Sha256 sha;
+  for (uint64_t at = 0; at < reader->file_bytes();) {
+    const uint64_t bytes = std::min(kPieceBytes, reader->file_bytes() - at);
+    ASSIGN_OR_RETURN(const auto piece, reader->Read(at, bytes, buffer));
+    sha.Update(piece);
+    if (advance) advance(bytes);
+    at += bytes;
+  }
+  return sha.FinishHex();
 }
 
 }  // namespace deltafin

@@ -2,6 +2,7 @@
 
 #include "common/base/file_io.h"
 #include "common/base/model_config.h"
+#include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 
 namespace deltafin {
@@ -214,6 +215,7 @@ absl::StatusOr<ModelSpec> ModelSpec::Parse(std::string_view config_json) {
 }
 
 absl::StatusOr<ModelSpec> ModelSpec::Load(const std::string& model_dir) {
+  RETURN_IF_ERROR(RequireUsable(model_dir));
   const std::string path = model_dir + "/config.json";
   ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kMaxConfigBytes));
   absl::StatusOr<ModelSpec> spec = Parse(json);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "common/base/clock.h"
 
@@ -27,11 +28,13 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  void SetLabel(std::string label) { label_ = std::move(label); }
+
   // Redraws at most ten times a second, and always when all is done.
   void Update(uint64_t done_bytes, uint64_t total_bytes);
 
  private:
-  const std::string label_;
+  std::string label_;
   std::FILE* const stream_;
   const Clock& clock_;
   const bool is_terminal_;

@@ -65,7 +65,9 @@ struct TensorLocation {
 };
 
 // A directory: config.json, model.safetensors.index.json and its shards, or one
-// model.safetensors without an index. Shards open on first use. Thread-safe.
+// model.safetensors without an index; or an installed model
+// (docs/installed_model.md), which has no routed experts here. Shards open on
+// first use. Thread-safe.
 class Checkpoint {
  public:
   // Reads and checks the index; a shard named there that does not exist is
@@ -81,6 +83,8 @@ class Checkpoint {
   ~Checkpoint();
 
   const std::string& model_dir() const;
+  // False for an installed model: its experts lie elsewhere.
+  bool has_experts() const;
   bool Has(std::string_view tensor) const;
   // Finds a tensor and checks dtype and shape. Errors: NOT_FOUND /
   // INVALID_ARGUMENT naming shard and tensor, expected and found.

@@ -78,6 +78,13 @@ absl::StatusOr<Header> MakeHeader(
   return header;
 }
 
+std::string WithLength(const std::string& json) {
+  std::string length(sizeof(uint64_t), '\0');
+  const uint64_t header_bytes = json.size();
+  std::memcpy(length.data(), &header_bytes, sizeof(header_bytes));
+  return length + json;
+}
+
 std::span<const uint8_t> BytesOf(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
@@ -88,16 +95,20 @@ SafetensorsWriter::SafetensorsWriter(AtomicFile file, std::string path,
                                      uint64_t data_bytes)
     : file_(std::move(file)), path_(std::move(path)), data_bytes_(data_bytes) {}
 
+absl::StatusOr<std::string> SafetensorsWriter::HeaderBytes(
+    const std::vector<Tensor>& tensors,
+    const std::map<std::string, std::string>& metadata) {
+  ASSIGN_OR_RETURN(const Header header, MakeHeader(tensors, metadata));
+  return WithLength(header.json);
+}
+
 absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(
     const std::string& path, std::vector<Tensor> tensors,
     const std::map<std::string, std::string>& metadata) {
   const absl::StatusOr<Header> header = MakeHeader(tensors, metadata);
   if (!header.ok()) return AddContext(header.status(), path);
   ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  std::string length(sizeof(uint64_t), '\0');
-  const uint64_t header_bytes = header->json.size();
-  std::memcpy(length.data(), &header_bytes, sizeof(header_bytes));
-  RETURN_IF_ERROR(file.Append(BytesOf(length + header->json)));
+  RETURN_IF_ERROR(file.Append(BytesOf(WithLength(header->json))));
   return SafetensorsWriter(std::move(file), path, header->data_bytes);
 }
 

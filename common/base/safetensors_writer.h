@@ -27,6 +27,12 @@ class SafetensorsWriter {
     std::vector<int64_t> shape;
   };
 
+  // What a file of these tensors begins with: the header's length and the
+  // header. Errors: as Create.
+  static absl::StatusOr<std::string> HeaderBytes(
+      const std::vector<Tensor>& tensors,
+      const std::map<std::string, std::string>& metadata = {});
+
   // Writes the header. The data follows in the order of `tensors`. Errors:
   // INVALID_ARGUMENT for a repeated name or a negative or overflowing shape.
   static absl::StatusOr<SafetensorsWriter> Create(

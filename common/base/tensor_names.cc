@@ -205,6 +205,10 @@ std::array<TensorSpec, 6> ExpertTensors(const ModelSpec& spec, ExpertKey key) {
           packed("w3", width, latent), scale("w3", width, latent)};
 }
 
+bool IsExpertTensor(std::string_view name) {
+  return name.find(".block_sparse_moe.experts.") != std::string_view::npos;
+}
+
 absl::Status ValidateCheckpoint(const ModelSpec& spec,
                                 const Checkpoint& checkpoint) {
   const std::vector<std::string> names = checkpoint.tensors();
@@ -213,7 +217,7 @@ absl::Status ValidateCheckpoint(const ModelSpec& spec,
   for (int layer = 0; layer < spec.num_hidden_layers; ++layer) {
     RETURN_IF_ERROR(
         CheckTensors(checkpoint, LayerTensors(spec, layer), unexpected));
-    if (!spec.is_moe(layer)) continue;
+    if (!spec.is_moe(layer) || !checkpoint.has_experts()) continue;
     for (int expert = 0; expert < spec.num_experts; ++expert) {
       RETURN_IF_ERROR(CheckTensors(
           checkpoint, ExpertTensors(spec, {layer, expert}), unexpected));

@@ -45,8 +45,12 @@ TensorSpec GlobalTensor(const ModelSpec& spec, std::string_view suffix);
 // down.
 std::array<TensorSpec, 6> ExpertTensors(const ModelSpec& spec, ExpertKey key);
 
+// Whether `name` is a tensor of a routed expert, of whatever model.
+bool IsExpertTensor(std::string_view name);
+
 // Checks that the checkpoint has every tensor of the model with its dtype and
-// shape, and no other text tensor. Opens all shards. Errors: NOT_FOUND or
+// shape, and no other text tensor; routed experts only where it has any. Opens
+// all shards. Errors: NOT_FOUND or
 // INVALID_ARGUMENT naming config.json, shard and tensor.
 absl::Status ValidateCheckpoint(const ModelSpec& spec,
                                 const Checkpoint& checkpoint);

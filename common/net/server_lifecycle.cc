@@ -11,11 +11,13 @@
 #include <limits>
 #include <mutex>
 
+#include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/connection_acceptor.h"
 #include "common/net/keepalive.h"
 #include "common/net/listen_address.h"
+#include "common/net/refused_peers.h"
 
 namespace deltafin {
 namespace {
@@ -32,8 +34,17 @@ constexpr int kMaxMetadataBytes = 8 << 10;
 // For TLS and the first frame, from a connection's first byte.
 constexpr int kHandshakeTimeoutMs = 5'000;
 
-// gRPC's own log repeats, at length, what our statuses say.
+// Of the process, as gRPC's log is.
+RefusedPeers& Peers() {
+  static auto* const peers = new RefusedPeers();
+  return *peers;
+}
+
+// gRPC's own log repeats, at length, what our statuses say; but of a peer that
+// was refused no status tells.
 void LogForGrpc(gpr_log_func_args* args) {
+  const std::string refused = Peers().LineFor(args->message, absl::Now());
+  if (!refused.empty()) spdlog::warn("{}", refused);
   spdlog::debug("grpc: {}", args->message);
 }
 
@@ -106,6 +117,7 @@ absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
   if (self->acceptor_ == nullptr) return self;
   self->acceptor_->Start([into_grpc](int listener_fd, int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
+    Peers().Connected(PeerOf(fd), absl::Now());
     one.listener_fd = listener_fd;
     one.fd = fd;
     into_grpc->HandleNewConnection(&one);

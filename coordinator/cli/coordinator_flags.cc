@@ -13,6 +13,7 @@
 #include "common/net/credentials.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/default_model.h"
+#include "coordinator/cli/hub_access.h"
 
 namespace deltafin {
 namespace {
@@ -89,6 +90,9 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "~/.cache/deltafin)");
   add("--layer-deadline-ms", layer_deadline_ms_,
       "Longest wait for a node's part of a layer (default: 300000)");
+  add("--read-ahead", read_ahead_,
+      "Tell nodes what the next layer will probably want: on (default), off; "
+      "changes no bit");
   AddCredentialsTo(app);
   app.add_option("--test-placement", test_placement_,
                  "Placement of experts drawn at random: random:SEED")
@@ -150,6 +154,7 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });
   SetIfGiven(layer_deadline_ms_,
              [&](uint32_t v) { config.set_layer_deadline_ms(v); });
+  SetIfGiven(read_ahead_, [&](const auto& v) { config.set_read_ahead(v); });
   SetIfGiven(cluster_token_file_,
              [&](const auto& v) { config.set_cluster_token_file(v); });
   SetIfGiven(tls_ca_, [&](const auto& v) { config.set_tls_ca(v); });
@@ -199,6 +204,7 @@ absl::StatusOr<CoordinatorOptions> CoordinatorFlags::Options() const {
   if (options.model_dir.empty()) {
     ASSIGN_OR_RETURN(options.model_dir, DefaultModelDir());
   }
+  ASSIGN_OR_RETURN(options.hub, HubAccessFor(options.model_dir));
   if (options.cache_dir.empty()) options.cache_dir = DefaultCacheDir();
   if (!with_cluster_) {
     options.cluster = false;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "common/base/manifest.h"
 #include "common/base/safetensors.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
@@ -14,7 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// An installed model's are those of what it was installed from.
+absl::StatusOr<uint64_t> InstalledShardBytes(const Checkpoint& checkpoint) {
+  ASSIGN_OR_RETURN(const Manifest manifest,
+                   ManifestOfDirectory(checkpoint.model_dir(), "", {}));
+  uint64_t total = 0;
+  for (const ManifestEntry& entry : manifest.entries) {
+    if (entry.file.ends_with(".safetensors")) total += entry.bytes;
+  }
+  return total;
+}
+
 absl::StatusOr<uint64_t> ShardBytes(const Checkpoint& checkpoint) {
+  if (!checkpoint.has_experts()) return InstalledShardBytes(checkpoint);
   uint64_t total = 0;
   for (const std::string& shard : checkpoint.shards()) {
     const fs::path path = fs::path(checkpoint.model_dir()) / shard;

@@ -16,6 +16,7 @@
 #include "coordinator/cli/certs_command.h"
 #include "coordinator/cli/chat_command.h"
 #include "coordinator/cli/command.h"
+#include "coordinator/cli/doctor_command.h"
 #include "coordinator/cli/drain_command.h"
 #include "coordinator/cli/eval_command.h"
 #include "coordinator/cli/explain_command.h"
@@ -25,6 +26,7 @@
 #include "coordinator/cli/plan_command.h"
 #include "coordinator/cli/run_command.h"
 #include "coordinator/cli/serve_command.h"
+#include "coordinator/cli/setup_command.h"
 #include "coordinator/cli/standard_output.h"
 
 namespace deltafin {
@@ -85,6 +87,12 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
   all.push_back(Add<RunCommand>(app, "run", "Continue a prompt, or answer it"));
   all.push_back(Add<ChatCommand>(app, "chat", "Talk with the model"));
   all.push_back(Add<ServeCommand>(app, "serve", "Serve programs over gRPC"));
+  all.push_back(
+      Add<SetupCommand>(app, "setup", "Install a model into a folder"));
+  all.push_back(Add<FetchExpertsCommand>(
+      app, "fetch-experts", "Bring the experts an installed model lacks"));
+  all.push_back(Add<DoctorCommand>(
+      app, "doctor", "What is missing or damaged in an installed model"));
   all.push_back(Add<InfoCommand>(
       app, "info", "What a model needs against what this machine has"));
   all.push_back(

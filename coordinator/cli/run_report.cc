@@ -27,6 +27,8 @@ Json NodeJson(const NodeReport& node) {
           {"slices_computed", counters.slices_computed()},
           {"cache_hits", counters.cache_hits()},
           {"cache_misses", counters.cache_misses()},
+          {"expected_used", counters.expected_used()},
+          {"expected_wasted", counters.expected_wasted()},
           {"evictions", counters.evictions()},
           {"bytes_read", counters.bytes_read()},
           {"resident_bytes", counters.resident_bytes()},

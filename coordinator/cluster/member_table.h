@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "coordinator/cluster/line_budget.h"
 #include "coordinator/cluster/member_life.h"
+#include "coordinator/cluster/member_weights.h"
 #include "coordinator/cluster/placement.h"
 #include "coordinator/cluster/recent_times.h"
 #include "proto/cluster.pb.h"
@@ -28,6 +29,7 @@ struct MemberRecord {
   MemberState state = MemberState::kGone;  // as the last placement has it
   bool has_left = false;                   // gone of its own will
   absl::Duration gone_since;               // when state is kGone
+  MemberSpeed speed;                       // in use, as told some time
   double weight = 1;
   std::string weight_remark;
   std::shared_ptr<const SliceSet> holdings;  // null: everything

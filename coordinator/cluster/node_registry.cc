@@ -1,6 +1,5 @@
 #include "coordinator/cluster/node_registry.h"
 
-#include <cmath>
 #include <utility>
 
 #include "common/base/log.h"
@@ -13,9 +12,6 @@ namespace {
 
 // Of an error kept for the health table.
 constexpr size_t kMaxErrorSize = 1024;
-// A weight that changes by less stays: rates are measured again and again, and
-// every change moves slices.
-constexpr double kNoticeable = 0.1;
 
 uint32_t ToMilliseconds(absl::Duration duration) {
   return static_cast<uint32_t>(absl::ToInt64Milliseconds(duration));
@@ -316,10 +312,12 @@ void NodeRegistry::SettleWeights() {
   std::vector<MemberSpeed> speeds;
   std::vector<int> slots;
   for (int slot = 0; slot < table_.num_slots(); ++slot) {
-    const MemberRecord& record = table_.at(slot);
+    MemberRecord& record = table_.at(slot);
     if (record.is_free() || record.state != MemberState::kServing) continue;
-    speeds.push_back({record.capacity.read_bytes_per_second(),
-                      record.capacity.kernel_bytes_per_second()});
+    record.speed =
+        SpeedInUse(record.speed, {record.capacity.read_bytes_per_second(),
+                                  record.capacity.kernel_bytes_per_second()});
+    speeds.push_back(record.speed);
     slots.push_back(slot);
   }
   const std::vector<MemberWeight> weights =
@@ -327,11 +325,7 @@ void NodeRegistry::SettleWeights() {
   for (size_t i = 0; i < slots.size(); ++i) {
     MemberRecord& record = table_.at(slots[i]);
     record.weight_remark = weights[i].remark;
-    if (std::abs(weights[i].weight - record.weight) >
-            kNoticeable * record.weight ||
-        weights[i].weight == 0) {
-      record.weight = weights[i].weight;
-    }
+    record.weight = weights[i].weight;
   }
 }
 

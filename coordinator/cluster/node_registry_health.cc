@@ -3,12 +3,25 @@
 #include <utility>
 
 #include "coordinator/cluster/node_registry.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
 
 constexpr double kMedian = 0.5;
 constexpr double kTail = 0.99;
+
+// The most useful thing to know of a member that is not well.
+std::string RemarkOf(const MemberRecord& record) {
+  if (!record.weight_remark.empty()) return record.weight_remark;
+  if (record.capacity.throttled()) {
+    return fmt::format(
+        "its drive throttles: it reads less than 0.6 of the rate it once "
+        "sustained, now {:.3g} GB/s",
+        record.capacity.read_bytes_per_second() / 1e9);
+  }
+  return record.last_error;
+}
 
 void Describe(const MemberRecord& record, absl::Duration now,
               v1::NodeHealth* health) {
@@ -23,8 +36,7 @@ void Describe(const MemberRecord& record, absl::Duration now,
   health->set_errors(record.errors);
   health->set_last_seen_ms(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(now - record.last_seen)));
-  health->set_remark(record.weight_remark.empty() ? record.last_error
-                                                  : record.weight_remark);
+  health->set_remark(RemarkOf(record));
   health->set_layer_p50_us(record.layer_parts.Percentile(kMedian));
   health->set_layer_p99_us(record.layer_parts.Percentile(kTail));
 }

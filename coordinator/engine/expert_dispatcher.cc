@@ -50,6 +50,14 @@ absl::Status ExpertDispatcher::Start(uint64_t step, int layer,
   return absl::OkStatus();
 }
 
+bool ExpertDispatcher::WantsHints() const {
+  return !thread_.busy() && exchange_.WantsHints();
+}
+
+void ExpertDispatcher::Expect(int layer, std::span<const int32_t> experts) {
+  exchange_.Expect(layer, experts);
+}
+
 absl::StatusOr<std::span<const int64_t>> ExpertDispatcher::Wait(
     const std::function<bool()>& cancelled) {
   const absl::Time waiting_from = absl::Now();

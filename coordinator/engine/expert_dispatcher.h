@@ -64,6 +64,8 @@ class ExpertDispatcher : public RoutedExperts {
   // The members are those of the placement when the step began. Never blocks.
   absl::Status Start(uint64_t step, int layer,
                      const RoutedTokens& routed) override;
+  bool WantsHints() const override;
+  void Expect(int layer, std::span<const int32_t> experts) override;
   absl::StatusOr<std::span<const int64_t>> Wait(
       const std::function<bool()>& cancelled) override;
   void Abandon(uint64_t step) override;

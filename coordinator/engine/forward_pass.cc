@@ -48,6 +48,9 @@ absl::Status ForwardPass::RunLayer(int layer,
   ASSIGN_OR_RETURN(const RoutedTokens routed, spine_.Route(layer));
   RETURN_IF_ERROR(experts_.Start(step_, layer, routed));
   RETURN_IF_ERROR(spine_.SharedExperts(layer));
+  if (layer + 1 < spine_.spec().num_hidden_layers && experts_.WantsHints()) {
+    experts_.Expect(layer + 1, spine_.PredictExperts(layer + 1));
+  }
   ASSIGN_OR_RETURN(const auto sums, experts_.Wait(cancelled));
   return spine_.AddRoutedExperts(layer, sums);
 }

@@ -31,6 +31,11 @@ class RoutedExperts {
   // returns.
   virtual absl::Status Start(uint64_t step, int layer,
                              const RoutedTokens& routed) = 0;
+  // Between Start and Wait. Whether it would help to know what the next layer
+  // will want; and the experts that it will probably want, in any order and
+  // number. Never blocks.
+  virtual bool WantsHints() const { return false; }
+  virtual void Expect(int /*layer*/, std::span<const int32_t> /*experts*/) {}
   // Complete sums [T, L] i64; valid until the next Start. Errors name node,
   // layer and expert. `cancelled` is polled while waiting.
   virtual absl::StatusOr<std::span<const int64_t>> Wait(

@@ -15,11 +15,6 @@ constexpr absl::Duration kPollInterval = absl::Milliseconds(5);
 // How long Forget waits for a message that is half out.
 constexpr absl::Duration kForgetPatience = absl::Milliseconds(200);
 
-SliceRun RunOf(const v1::LayerRequest& request, int assignment) {
-  return {static_cast<int32_t>(request.first_slice(assignment)),
-          static_cast<int32_t>(request.num_slices(assignment))};
-}
-
 }  // namespace
 
 LayerExchange::LayerExchange(const LayerExchangeOptions& options,
@@ -39,6 +34,8 @@ void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
     work_[node] = NodeWork();
     work_[node].replies_dropped = std::exchange(num_late_[node], 0);
   }
+  // Not out yet: too late.
+  expected_.DropAll();
   id_ = id;
   routed_ = routed;
   begun_ = absl::Now();
@@ -70,6 +67,7 @@ void LayerExchange::Grow(int num_nodes) {
   num_sent_.resize(num_nodes);
   watch_.Grow(num_nodes);
   fitness_.resize(num_nodes);
+  expected_.Grow(num_nodes);
   work_.resize(num_nodes);
   num_late_.resize(num_nodes);
 }
@@ -128,8 +126,11 @@ void LayerExchange::SendNext(int node) {
          parts[num_sent_[node]].state != PartState::kOpen) {
     ++num_sent_[node];
   }
-  if (num_sent_[node] == parts.size() || !links_.connected(node) ||
-      !links_.clients().can_send(node)) {
+  if (!links_.connected(node) || !links_.clients().can_send(node)) return;
+  if (num_sent_[node] == parts.size()) {
+    const v1::NodeRequest* expected = expected_.message(node);
+    if (expected != nullptr) links_.clients().Send(node, *expected);
+    expected_.Drop(node);
     return;
   }
   PlannedPart& part = parts[num_sent_[node]++];
@@ -165,6 +166,7 @@ absl::Status LayerExchange::Handle(const NodeEvent& event) {
       return TakeReply(event.node);
     case NodeEvent::Kind::kClosed:
       costs_.Forget(event.node);
+      expected_.Forget(event.node);
       mend_now_ = true;
       return absl::OkStatus();
   }
@@ -205,9 +207,29 @@ absl::Status LayerExchange::TakeReply(int node) {
   return absl::OkStatus();
 }
 
+bool LayerExchange::TakesHints(int node) const {
+  return options_.read_ahead && expected_.pays(node) && links_.is_fit(node);
+}
+
+bool LayerExchange::WantsHints() const {
+  for (int node = 0; node < links_.num_slots(); ++node) {
+    if (TakesHints(node)) return true;
+  }
+  return false;
+}
+
+void LayerExchange::Expect(int layer, std::span<const int32_t> experts) {
+  expected_.Plan(links_.placement(), layer, experts);
+  for (int node = 0; node < links_.num_slots(); ++node) {
+    if (!TakesHints(node)) expected_.Drop(node);
+    SendNext(node);
+  }
+}
+
 void LayerExchange::Learn(int node, const v1::LayerReply& reply,
                           absl::Time now) {
   AddReply(reply, &work_[node]);
+  expected_.Learn(node, reply);
   const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
   PartTiming timing;
   timing.elapsed = now - part.sent;
@@ -221,122 +243,6 @@ void LayerExchange::Learn(int node, const v1::LayerReply& reply,
   view_.PartAnswered(node, timing);
   work_[node].last = timing;
   work_[node].answered_after = now - begun_;
-}
-
-absl::Status LayerExchange::Mend(absl::Time now) {
-  mended_ = now;
-  mend_now_ = false;
-  links_.Refresh(now);
-  Grow(links_.num_slots());
-  UpdateFitness(now);
-  assignment_.Update(links_.placement(), fitness_);
-  for (int node = 0; node < plan_.num_nodes(); ++node) {
-    if (plan_.num_open(node) == 0) continue;
-    if (links_.is_fit(node) &&
-        watch_.IsStalled(node, plan_.parts(node), costs_, now)) {
-      links_.MarkStalled(
-          node, absl::DeadlineExceededError(fmt::format(
-                    "node {}: silent for {}", links_.name(node),
-                    absl::FormatDuration(now - watch_.last_heard(node)))));
-      fitness_[node].fit = false;
-    }
-    RETURN_IF_ERROR(MendNode(node, now));
-  }
-  for (int node = 0; node < plan_.num_nodes(); ++node) SendNext(node);
-  return absl::OkStatus();
-}
-
-absl::Status LayerExchange::MendNode(int node, absl::Time now) {
-  // By number: giving a part away may add parts, also to this node.
-  const int num_parts = static_cast<int>(plan_.parts(node).size());
-  for (int i = 0; i < num_parts; ++i) {
-    const PartRef ref = {node, i};
-    const PlannedPart& part = plan_.part(ref);
-    if (part.state != PartState::kOpen || !part.replaced_by.empty()) continue;
-    if (fitness_[node].fit && !IsLost(ref)) continue;
-    RETURN_IF_ERROR(GiveAway(ref, now));
-  }
-  return absl::OkStatus();
-}
-
-// No answer to it can come any more.
-bool LayerExchange::IsLost(PartRef ref) const {
-  const PlannedPart& part = plan_.part(ref);
-  if (!part.refusal.ok() || !links_.connected(ref.node)) return true;
-  return part.sent != absl::InfiniteFuture() &&
-         part.stream != links_.stream(ref.node);
-}
-
-absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {
-  const int stranded = FindOthers(plan_.part(ref));
-  if (stranded < 0) {
-    ++work_[ref.node].parts_lost;
-    work_[ref.node].given_up_after = now - begun_;
-    const size_t num_assignments =
-        static_cast<size_t>(plan_.part(ref).request.expert_size());
-    plan_.Replace(ref, std::span(other_runs_).first(num_assignments));
-    return absl::OkStatus();
-  }
-  // Who is only slow has until the layer's deadline.
-  if (!IsLost(ref)) return absl::OkStatus();
-  PlannedPart& part = plan_.part(ref);
-  part.stranded_since = std::min(part.stranded_since, now);
-  if (now - part.stranded_since < options_.owner_patience &&
-      MayComeBack(ref, stranded)) {
-    return absl::OkStatus();
-  }
-  return Stranded(ref, stranded);
-}
-
-int LayerExchange::FindOthers(const PlannedPart& part) {
-  const int num_assignments = part.request.expert_size();
-  if (other_runs_.size() < static_cast<size_t>(num_assignments)) {
-    other_runs_.resize(num_assignments);
-  }
-  for (int i = 0; i < num_assignments; ++i) {
-    assignment_.Reassign(static_cast<int32_t>(part.request.expert(i)),
-                         RunOf(part.request, i), part.refused_by,
-                         &other_runs_[i]);
-    if (other_runs_[i].empty()) return i;
-  }
-  return -1;
-}
-
-// Some member holds what the assignment needs, or a node that was given up
-// still has the same work.
-bool LayerExchange::MayComeBack(PartRef ref, int assignment) const {
-  const PlannedPart& part = plan_.part(ref);
-  const ExpertKey key = {id_.layer,
-                         static_cast<int32_t>(part.request.expert(assignment))};
-  const SliceRun run = RunOf(part.request, assignment);
-  for (int slot = 0; slot < links_.num_slots(); ++slot) {
-    if (links_.placement().Holds(slot, key, run) &&
-        std::find(part.refused_by.begin(), part.refused_by.end(), slot) ==
-            part.refused_by.end()) {
-      return true;
-    }
-  }
-  for (std::optional<PartRef> old = part.replaces; old;
-       old = plan_.part(*old).replaces) {
-    if (plan_.part(*old).state == PartState::kOpen && !IsLost(*old)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-absl::Status LayerExchange::Stranded(PartRef ref, int assignment) const {
-  const PlannedPart& part = plan_.part(ref);
-  if (!part.refusal.ok()) return part.refusal;
-  const SliceRun run = RunOf(part.request, assignment);
-  const absl::Status& failure = links_.failure(ref.node);
-  return absl::UnavailableError(fmt::format(
-      "layer {} expert {}: no node is left for slices {} to {}: {}; start the "
-      "node again or add one that holds them",
-      id_.layer, part.request.expert(assignment), run.first,
-      run.first + run.count - 1,
-      failure.ok() ? fmt::format("node {} left", links_.name(ref.node))
-                   : std::string(failure.message())));
 }
 
 void LayerExchange::Forget(uint64_t epoch, uint64_t step) {

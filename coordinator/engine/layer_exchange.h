@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "coordinator/engine/cost_model.h"
 #include "coordinator/engine/dispatch_plan.h"
+#include "coordinator/engine/expected_experts.h"
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
 #include "coordinator/engine/node_work.h"
@@ -30,6 +31,8 @@ struct LayerExchangeOptions {
   absl::Duration stall_after = absl::Seconds(2);
   // How long work waits for a node that can do it to come back.
   absl::Duration owner_patience = absl::Seconds(10);
+  // Nodes are told what the next layer will probably want, where it pays.
+  bool read_ahead = true;
 };
 
 class LayerExchange {
@@ -42,6 +45,13 @@ class LayerExchange {
   // Plans the layer and sends the first message to each node. `routed` is used
   // until Run returns.
   void Begin(const LayerId& id, const RoutedTokens& routed);
+
+  // Some node reads from its drive and reads ahead with success, as far as is
+  // known. Expect tells such nodes what they will probably be asked for at
+  // `layer`, each its home runs; a node whose message is not out yet is left
+  // out. REQUIRES: Run is not under way.
+  bool WantsHints() const;
+  void Expect(int layer, std::span<const int32_t> experts);
 
   // Moves messages until every part is answered, by its node or by others.
   // `stopped` is polled. Errors: CANCELLED when stopped, DEADLINE_EXCEEDED at
@@ -71,6 +81,7 @@ class LayerExchange {
   void SendNext(int node);
   absl::Status Handle(const NodeEvent& event);
   absl::Status TakeReply(int node);
+  bool TakesHints(int node) const;
   void Learn(int node, const v1::LayerReply& reply, absl::Time now);
 
   // Gives away the work of nodes that are gone or stalled.
@@ -102,6 +113,7 @@ class LayerExchange {
   bool nobody_ = false;           // there was no member to plan for
   std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
+  ExpectedExperts expected_;
   std::vector<NodeWork> work_;
   std::vector<int64_t> num_late_;  // replies between steps, per node
   std::vector<std::vector<NodeRun>> other_runs_;  // scratch of FindOthers

@@ -1,7 +1,8 @@
 // expert_node/storage/expert_cache.h
 //
 // Memory tier of the expert store: slices ready for the kernel, bounded by
-// bytes, least recently used first out. Bookkeeping only, no I/O, no waiting.
+// bytes. First out is the slice whose expert was used least of late, of those
+// alike the one that rests longest. Bookkeeping only, no I/O, no waiting.
 // Thread-compatible: TieredStore guards it; entry fields marked atomic may be
 // read without that guard by whoever holds a pin.
 #pragma once
@@ -9,14 +10,16 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/aligned_buffer.h"
+#include "expert_node/storage/expert_heat.h"
 #include "expert_node/storage/expert_store.h"
 
 namespace deltafin {
@@ -25,6 +28,14 @@ namespace deltafin {
 // exactly bounded, huge pages, nothing to fragment. Every slot starts on a
 // cache line.
 class ExpertCache {
+ public:
+  class Entry;
+
+ private:
+  // Heat when the last pin went, then the order of that.
+  using Rank = std::pair<double, uint64_t>;
+  using Resting = std::map<Rank, Entry*>;
+
  public:
   enum class State : uint8_t {
     kFilling,  // its bytes are being read
@@ -51,22 +62,31 @@ class ExpertCache {
     int pins_ = 0;
     uint64_t fill_number_ = 0;
     absl::Status error_;
-    std::list<Entry*>::iterator place_;  // in one of the three lists
+    Resting::iterator place_;    // while it rests
+    Resting::node_type parked_;  // otherwise, from its first rest on
   };
 
-  // slice_bytes: of the largest slice. Errors: RESOURCE_EXHAUSTED when the
-  // memory cannot be had.
+  // slice_bytes: of the largest slice; half_life: of a use, in requests.
+  // Errors: RESOURCE_EXHAUSTED when the memory cannot be had.
   static absl::StatusOr<std::unique_ptr<ExpertCache>> Create(
-      size_t slice_bytes, size_t capacity_bytes);
+      size_t slice_bytes, size_t capacity_bytes, double half_life);
 
   static size_t SlotBytes(size_t slice_bytes) {
     return (slice_bytes + 63) / 64 * 64;
   }
 
+  // Another request begins.
+  void BeginRequest() { heat_.BeginRequest(); }
+  // It uses slices of the expert. Before they are found or inserted, for it is
+  // now that they get their places.
+  void Use(ExpertKey expert) { heat_.Use(expert); }
+
   // Pins and returns the entry, filling or ready; nullptr on a miss.
   Entry* Find(const SliceKey& key);
 
-  // Takes a free or the least recently used slot for `key`; the entry is
+  bool Contains(const SliceKey& key) const { return present_.contains(key); }
+
+  // Takes a free slot or that of the coldest slice for `key`; the entry is
   // filling and pinned. nullptr when every slot is pinned. REQUIRES: `key` is
   // absent.
   Entry* Insert(const SliceKey& key);
@@ -86,20 +106,21 @@ class ExpertCache {
   uint64_t evictions() const { return evictions_; }
 
  private:
-  ExpertCache(AlignedBuffer memory, size_t slot_bytes, size_t num_slots);
+  ExpertCache(AlignedBuffer memory, size_t slot_bytes, size_t num_slots,
+              double half_life);
 
-  void Move(Entry* entry, std::list<Entry*>& from, std::list<Entry*>& to);
+  void Rest(Entry* entry);
+  void Wake(Entry* entry);
 
   AlignedBuffer memory_;
   const size_t slot_bytes_;
   std::vector<Entry> entries_;
-  // Every entry is in one of these; moving it from one to another allocates
-  // nothing.
-  std::list<Entry*> free_;
-  std::list<Entry*> pinned_;
-  std::list<Entry*> unpinned_;  // ready ones, least recently used first
+  ExpertHeat heat_;
+  std::vector<Entry*> free_;
+  Resting resting_;  // ready and without pins, the coldest first
   absl::flat_hash_map<SliceKey, Entry*> present_;
   uint64_t num_fills_ = 0;
+  uint64_t num_rests_ = 0;
   uint64_t evictions_ = 0;
 };
 

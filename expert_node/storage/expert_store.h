@@ -34,6 +34,11 @@ class ExpertStore {
 
   virtual const ExpertShape& shape() const = 0;
 
+  // Read takes it from this machine: worth reading on a guess. Thread-safe.
+  virtual bool IsNear(ExpertKey /*key*/, SliceRun /*run*/) const {
+    return true;
+  }
+
   // Reads `run` of an expert. out[i] receives slice run.first + i in tile
   // order, shape().slice_offset(s + 1) - slice_offset(s) bytes; `ready(s)` is
   // called as soon as its bytes are complete and checked, on this thread.

@@ -18,6 +18,8 @@
 #include "common/base/mutex.h"
 #include "common/base/safetensors.h"
 #include "expert_node/storage/expert_store.h"
+#include "expert_node/storage/read_rate_meter.h"
+#include "expert_node/storage/released_run.h"
 
 namespace deltafin {
 
@@ -26,9 +28,11 @@ class LocalStore : public ExpertStore {
   // Opens every shard and checks that every tensor of the model is there with
   // its type and shape, so that a damaged directory is refused at start.
   // Errors: those of Checkpoint and ValidateCheckpoint, naming shard and
-  // tensor.
+  // tensor. `meter` is told of every read; it must outlive the store and may be
+  // null.
   static absl::StatusOr<std::unique_ptr<LocalStore>> Open(
-      const std::string& model_dir, const ModelSpec& spec);
+      const std::string& model_dir, const ModelSpec& spec,
+      ReadRateMeter* meter = nullptr);
   ~LocalStore() override;
 
   const ExpertShape& shape() const override { return shape_; }
@@ -41,30 +45,28 @@ class LocalStore : public ExpertStore {
       absl::FunctionRef<void(int slice)> ready) override;
 
  private:
-  struct Piece;
-  struct Scratch;
-
-  LocalStore(const ModelSpec& spec, std::unique_ptr<Checkpoint> checkpoint);
+  LocalStore(const ModelSpec& spec, std::unique_ptr<Checkpoint> checkpoint,
+             ReadRateMeter* meter);
   absl::Status OpenReaders();
   absl::StatusOr<uint64_t> ReadChecked(ExpertKey key, SliceRun run,
                                        std::span<uint8_t* const> out,
                                        absl::FunctionRef<void(int)> ready,
-                                       Scratch& scratch);
-  absl::StatusOr<std::vector<Piece>> Locate(ExpertKey key, SliceRun run) const;
-  // Reads the pieces, neighbours together, and returns the bytes read.
-  absl::StatusOr<uint64_t> ReadPieces(std::span<Piece> pieces,
-                                      Scratch& scratch) const;
-  std::unique_ptr<Scratch> TakeScratch();
+                                       ReleasedRun& released) const;
+  absl::StatusOr<std::span<const uint8_t>> ReadSpan(
+      const DirectReader& reader, uint64_t offset, uint64_t bytes,
+      AlignedBuffer& buffer) const;
+  std::unique_ptr<ReleasedRun> TakeIdle();
 
   const ModelSpec spec_;
   const ExpertShape shape_;
   const std::unique_ptr<Checkpoint> checkpoint_;
+  ReadRateMeter* const meter_;
   // One for each shard with experts; read-only after Open.
-  absl::flat_hash_map<const SafetensorsFile*, std::unique_ptr<DirectReader>>
-      readers_;
+  std::vector<std::unique_ptr<DirectReader>> readers_;
+  absl::flat_hash_map<const SafetensorsFile*, size_t> reader_of_;
   Mutex mutex_;
   // Buffers of finished reads, for the next ones.
-  std::vector<std::unique_ptr<Scratch>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ReleasedRun>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace deltafin

@@ -21,6 +21,10 @@ class ThrottledStore : public ExpertStore {
 
   const ExpertShape& shape() const override { return lower_->shape(); }
 
+  bool IsNear(ExpertKey key, SliceRun run) const override {
+    return lower_->IsNear(key, run);
+  }
+
   // Slices become ready at the pace of the disk.
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,

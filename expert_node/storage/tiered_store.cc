@@ -12,6 +12,9 @@
 namespace deltafin {
 namespace {
 
+// Slots that what is only expected may take.
+constexpr size_t kExpectedPart = 4;
+
 absl::Status CheckCapacity(const ExpertShape& shape, size_t capacity_bytes) {
   const size_t slot_bytes =
       ExpertCache::SlotBytes(shape.slice_offset(1) - shape.slice_offset(0));
@@ -86,8 +89,8 @@ absl::StatusOr<std::unique_ptr<TieredStore>> TieredStore::Create(
       !status.ok()) {
     return status;
   }
-  auto cache =
-      ExpertCache::Create(shape.slice_offset(1), options.capacity_bytes);
+  auto cache = ExpertCache::Create(
+      shape.slice_offset(1), options.capacity_bytes, options.heat_half_life);
   if (!cache.ok()) return cache.status();
   std::unique_ptr<TieredStore> store(
       new TieredStore(std::move(lower), *std::move(cache)));
@@ -102,7 +105,9 @@ absl::StatusOr<std::unique_ptr<TieredStore>> TieredStore::Create(
 
 TieredStore::TieredStore(std::unique_ptr<ExpertStore> lower,
                          std::unique_ptr<ExpertCache> cache)
-    : lower_(std::move(lower)), cache_(std::move(cache)) {}
+    : lower_(std::move(lower)),
+      cache_(std::move(cache)),
+      expected_(*cache_, cache_->num_slots() / kExpectedPart) {}
 
 TieredStore::~TieredStore() {
   {
@@ -126,12 +131,17 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
   lease->order_.reserve(wanted.size());
   std::vector<std::pair<uint64_t, int>> filling;  // fill number, unit
   MutexLock lock(mutex_);
+  cache_->BeginRequest();
   for (size_t i = 0; i < wanted.size(); ++i) {
+    if (i == 0 || wanted[i].expert != wanted[i - 1].expert) {
+      cache_->Use(wanted[i].expert);
+    }
     SliceLease::Shared::Unit& unit = lease->shared_->units[i];
     unit.key = wanted[i];
     Entry* entry = cache_->Find(wanted[i]);
     unit.entry.store(entry, std::memory_order_release);
     if (entry == nullptr) continue;
+    if (expected_.CountUse(entry)) ++lease->expected_hits_;
     if (entry->state() == ExpertCache::State::kReady) {
       lease->order_.push_back(static_cast<int>(i));
     } else {
@@ -142,6 +152,9 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
   std::sort(filling.begin(), filling.end());
   for (const auto& [number, i] : filling) lease->order_.push_back(i);
   lease->hits_ = static_cast<int>(lease->order_.size());
+  if (!wanted.empty() && expected_.EndLayer(wanted[0].expert.layer)) {
+    slot_available_.NotifyAll();
+  }
   QueueMisses(*lease);
   stats_.hits += lease->hits();
   stats_.misses += lease->misses();
@@ -175,32 +188,69 @@ void TieredStore::QueueMisses(SliceLease& lease) {
   if (lease.misses() > 0) fetch_queued_.NotifyAll();
 }
 
+void TieredStore::Expect(int layer, std::span<const ExpectedRun> runs) {
+  MutexLock lock(mutex_);
+  expected_.Expect(layer, runs);
+  fetch_queued_.NotifyOne();
+}
+
 TieredStoreStats TieredStore::stats() const {
   MutexLock lock(mutex_);
   TieredStoreStats stats = stats_;
+  stats.expected = expected_.stats();
   stats.evictions = cache_->evictions();
   stats.resident_bytes = cache_->resident_slices() * cache_->slot_bytes();
   return stats;
 }
 
 void TieredStore::ReaderMain() {
-  mutex_.Lock();
+  MutexLock lock(mutex_);
   while (true) {
-    while (!stop_ && (fetches_.empty() || taking_slots_)) {
+    while (!stop_ && !MayFetch() && !MayReadAhead()) {
       fetch_queued_.Wait(mutex_);
     }
-    if (stop_) break;
-    const Fetch fetch = std::move(fetches_.front());
-    fetches_.pop_front();
-    taking_slots_ = true;
-    const std::vector<Entry*> entries = TakeSlots(fetch);
-    taking_slots_ = false;
-    fetch_queued_.NotifyOne();
-    mutex_.Unlock();
-    Fill(entries, *fetch.lease);
-    mutex_.Lock();
+    if (stop_) return;
+    if (MayFetch()) {
+      ReadNextFetch();
+    } else {
+      ReadNextExpected();
+    }
+  }
+}
+
+void TieredStore::ReadNextFetch() {
+  const Fetch fetch = std::move(fetches_.front());
+  fetches_.pop_front();
+  taking_slots_ = true;
+  ++num_reading_;
+  const std::vector<Entry*> entries = TakeSlots(fetch);
+  taking_slots_ = false;
+  fetch_queued_.NotifyOne();
+  mutex_.Unlock();
+  Fill(entries, &fetch.lease->bytes_read);
+  mutex_.Lock();
+  if (--num_reading_ == 0) fetch_queued_.NotifyOne();
+}
+
+// Takes no slot of what is pinned and waits for none.
+void TieredStore::ReadNextExpected() {
+  const ExpectedRun next = *expected_.Take();
+  std::vector<Entry*> to_fill;
+  for (int i = 0; i < next.run.count; ++i) {
+    const SliceKey key = {next.expert, next.run.first + i};
+    if (cache_->Contains(key) || !lower_->IsNear(key.expert, {key.slice, 1})) {
+      continue;
+    }
+    Entry* entry = cache_->Insert(key);
+    if (entry == nullptr) break;
+    cache_->Pin(entry);  // the reader's own
+    expected_.Hold(entry);
+    to_fill.push_back(entry);
   }
   mutex_.Unlock();
+  std::atomic<uint64_t> bytes_read{0};
+  Fill(to_fill, &bytes_read);
+  mutex_.Lock();
 }
 
 std::vector<ExpertCache::Entry*> TieredStore::TakeSlots(const Fetch& fetch) {
@@ -219,7 +269,7 @@ std::vector<ExpertCache::Entry*> TieredStore::TakeSlots(const Fetch& fetch) {
       // next.
       if (was_present) slice_settled_.NotifyAll();
       if (entry != nullptr) break;
-      slot_available_.Wait(mutex_);
+      if (!expected_.Clear()) slot_available_.Wait(mutex_);
     }
   }
   return to_fill;
@@ -228,7 +278,7 @@ std::vector<ExpertCache::Entry*> TieredStore::TakeSlots(const Fetch& fetch) {
 // An abandoned lease's slots are filled all the same: another lease may have
 // found them meanwhile.
 void TieredStore::Fill(const std::vector<Entry*>& entries,
-                       SliceLease::Shared& lease) {
+                       std::atomic<uint64_t>* bytes_read) {
   const std::span<Entry* const> all(entries);
   for (size_t begin = 0; begin < all.size();) {
     size_t end = begin + 1;
@@ -236,13 +286,13 @@ void TieredStore::Fill(const std::vector<Entry*>& entries,
            all[end]->key().slice == all[end - 1]->key().slice + 1) {
       ++end;
     }
-    FillRun(all.subspan(begin, end - begin), lease);
+    FillRun(all.subspan(begin, end - begin), bytes_read);
     begin = end;
   }
 }
 
 void TieredStore::FillRun(std::span<Entry* const> run,
-                          SliceLease::Shared& lease) {
+                          std::atomic<uint64_t>* bytes_read) {
   const SliceKey first = run.front()->key();
   std::vector<uint8_t*> out;
   for (const Entry* entry : run) out.push_back(entry->bytes());
@@ -250,21 +300,21 @@ void TieredStore::FillRun(std::span<Entry* const> run,
   // waited for it sees all of its bytes.
   std::vector<bool> settled(run.size(), false);
   size_t num_read = 0;
-  const absl::StatusOr<uint64_t> bytes_read =
+  const absl::StatusOr<uint64_t> read =
       lower_->Read(first.expert, {first.slice, static_cast<int>(run.size())},
                    out, [&](int slice) {
                      if (++num_read == run.size()) return;
                      settled[slice - first.slice] = true;
                      Settle(run[slice - first.slice], absl::OkStatus());
                    });
-  if (bytes_read.ok()) {
+  if (read.ok()) {
     CHECK(num_read == run.size(), "a store returned OK without all slices");
-    lease.bytes_read += *bytes_read;
+    *bytes_read += *read;
     MutexLock lock(mutex_);
-    stats_.bytes_read += *bytes_read;
+    stats_.bytes_read += *read;
   }
   for (size_t i = 0; i < run.size(); ++i) {
-    if (!settled[i]) Settle(run[i], bytes_read.status());
+    if (!settled[i]) Settle(run[i], read.status());
   }
 }
 

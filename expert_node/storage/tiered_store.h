@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "expert_node/storage/expected_slices.h"
 #include "expert_node/storage/expert_cache.h"
 #include "expert_node/storage/expert_store.h"
 
@@ -26,6 +27,8 @@ struct TieredStoreOptions {
   // Threads that read and repack. Disks here are saturated by one; more hide
   // the repacking and the latency of others.
   int num_readers = 4;
+  // Requests after which a use of an expert counts half when room is made.
+  double heat_half_life = 1000;
 };
 
 struct TieredStoreStats {
@@ -34,6 +37,7 @@ struct TieredStoreStats {
   uint64_t misses = 0;  // slices that had to be read
   uint64_t evictions = 0;
   uint64_t resident_bytes = 0;
+  ExpectedSlicesStats expected;
 };
 
 class TieredStore;
@@ -65,6 +69,8 @@ class SliceLease {
   bool all_ready() const { return all_ready_; }
   int hits() const { return hits_; }
   int misses() const { return static_cast<int>(order_.size()) - hits_; }
+  // Of the hits, those that Expect brought.
+  int expected_hits() const { return expected_hits_; }
   // So far.
   uint64_t bytes_read() const;
 
@@ -78,6 +84,7 @@ class SliceLease {
   std::shared_ptr<Shared> shared_;
   std::vector<int> order_;
   int hits_ = 0;
+  int expected_hits_ = 0;
   bool all_ready_ = false;
 };
 
@@ -97,6 +104,13 @@ class TieredStore {
   // slice may be wanted more than once.
   std::unique_ptr<SliceLease> Acquire(std::span<const SliceKey> wanted);
 
+  // Slices of one layer that will probably be wanted soon. Those that are near
+  // are read while the readers have nothing else to do, in this order, and stay
+  // in memory until Acquire wants slices of the layer; what was not begun by
+  // then is forgotten, and all of it gives way to what is wanted for certain.
+  // Replaces what was expected of the layer before. Never waits.
+  void Expect(int layer, std::span<const ExpectedRun> runs);
+
   TieredStoreStats stats() const;
 
  private:
@@ -113,27 +127,41 @@ class TieredStore {
               std::unique_ptr<ExpertCache> cache);
   void QueueMisses(SliceLease& lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReaderMain();
+  bool MayFetch() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !fetches_.empty() && !taking_slots_;
+  }
+  bool MayReadAhead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return expected_.any_to_read() && fetches_.empty() && !taking_slots_ &&
+           num_reading_ == 0;
+  }
+  void ReadNextFetch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadNextExpected() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes slots for a fetch, unit by unit; returns the entries to fill, each
   // with a pin of the reader.
   std::vector<Entry*> TakeSlots(const Fetch& fetch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Entry* WaitForSlot(const Fetch& fetch, const SliceKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fill(const std::vector<Entry*>& entries, SliceLease::Shared& lease);
-  void FillRun(std::span<Entry* const> run, SliceLease::Shared& lease);
+  // Adds to *bytes_read.
+  void Fill(const std::vector<Entry*>& entries,
+            std::atomic<uint64_t>* bytes_read);
+  void FillRun(std::span<Entry* const> run, std::atomic<uint64_t>* bytes_read);
   void Settle(Entry* entry, const absl::Status& status);
   void Unpin(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::unique_ptr<ExpertStore> lower_;
   mutable Mutex mutex_;
   const std::unique_ptr<ExpertCache> cache_ ABSL_PT_GUARDED_BY(mutex_);
+  ExpectedSlices expected_ ABSL_GUARDED_BY(mutex_);
   std::deque<Fetch> fetches_ ABSL_GUARDED_BY(mutex_);
+  int num_reading_ ABSL_GUARDED_BY(mutex_) = 0;  // readers of fetches
   // One reader at a time takes slots, in the order of the queue: otherwise two
   // could hold half of what each needs.
   bool taking_slots_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
   TieredStoreStats stats_ ABSL_GUARDED_BY(mutex_);
-  CondVar fetch_queued_;    // or the turn to take slots is free
+  // Or the turn to take slots is free, or there is time to read ahead.
+  CondVar fetch_queued_;
   CondVar slot_available_;  // or a lease was dropped
   CondVar slice_settled_;   // some entry became ready or failed
   std::vector<std::thread> readers_;

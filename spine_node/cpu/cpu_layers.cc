@@ -40,6 +40,8 @@ absl::StatusOr<std::unique_ptr<CpuLayers>> CpuLayers::Create(
   ASSIGN_OR_RETURN(layers->mla, MlaAttention::Create(context));
   ASSIGN_OR_RETURN(layers->mlp, Mlp::Create(context));
   ASSIGN_OR_RETURN(layers->router, Router::Create(context));
+  ASSIGN_OR_RETURN(layers->predictor,
+                   ExpertPredictor::Create(context, *layers->router));
   ASSIGN_OR_RETURN(layers->head, LmHead::Create(context, weights.head));
   ASSIGN_OR_RETURN(layers->input,
                    FloatRows::Allocate(kTokenGroup, spec.hidden_size));

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "spine_node/cpu/embedding.h"
+#include "spine_node/cpu/expert_predictor.h"
 #include "spine_node/cpu/float_rows.h"
 #include "spine_node/cpu/kda_attention.h"
 #include "spine_node/cpu/layer_context.h"
@@ -35,6 +36,7 @@ struct CpuLayers {
   std::unique_ptr<MlaAttention> mla;
   std::unique_ptr<Mlp> mlp;
   std::unique_ptr<Router> router;
+  std::unique_ptr<ExpertPredictor> predictor;
   std::unique_ptr<LmHead> head;
   FloatRows input;   // [kTokenGroup, H] normalised input of a sublayer
   FloatRows output;  // [kTokenGroup, H] its output

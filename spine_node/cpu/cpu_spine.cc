@@ -198,6 +198,11 @@ absl::Status CpuSpine::SharedExperts(int layer) {
   });
 }
 
+std::span<const int32_t> CpuSpine::PredictExperts(int layer) {
+  if (!spec().is_moe(layer) || step_.num_tokens() > kTokenGroup) return {};
+  return layers_->predictor->Predict(weights_.layers[layer], step_);
+}
+
 absl::Status CpuSpine::AddRoutedExperts(int layer,
                                         std::span<const int64_t> sums) {
   const size_t latent = spec().routed_expert_hidden_size;

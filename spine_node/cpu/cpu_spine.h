@@ -47,6 +47,8 @@ class CpuSpine : public Spine {
   absl::Status DenseMlp(int layer) override;
   absl::StatusOr<RoutedTokens> Route(int layer) override;
   absl::Status SharedExperts(int layer) override;
+  // Steps of at most kTokenGroup tokens: larger ones want nearly every expert.
+  std::span<const int32_t> PredictExperts(int layer) override;
   absl::Status AddRoutedExperts(int layer,
                                 std::span<const int64_t> sums) override;
   absl::StatusOr<std::span<const float>> Logits() override;

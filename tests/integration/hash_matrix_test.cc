@@ -60,6 +60,24 @@ TEST_F(HashMatrixTest, ATierOfThreeExpertsGivesTheSameBits) {
   ExpectSameHash({.ram = "15K"});
 }
 
+TEST_F(HashMatrixTest, ReadingAheadDoesNotShow) {
+  Words flags{"run",          "--prompt-ids", "1063,315",
+              "--ignore-eos", "--ram",        "500K",
+              "--stats",      "--json",       "--max-new-tokens",
+              "40",           "--read-ahead"};
+  const auto run = [&](const char* choice) {
+    Words all = flags;
+    all.push_back(choice);
+    return RunDeltafinJson(all);
+  };
+  const nlohmann::json on = run("on");
+  const nlohmann::json off = run("off");
+  EXPECT_EQ(on["output_sha256"], off["output_sha256"]);
+  EXPECT_GT(on["stats"]["nodes"][0]["expected_used"], 0);
+  EXPECT_EQ(off["stats"]["nodes"][0]["expected_used"], 0);
+  EXPECT_EQ(off["stats"]["nodes"][0]["expected_wasted"], 0);
+}
+
 TEST_F(HashMatrixTest, CutsThroughExpertsGiveTheSameBits) {
   const TempDir folder;
   const HashedGeneration sliced = SlicedGeneration(folder.File("model"));

@@ -16,7 +16,10 @@ namespace deltafin::testing {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(40);
+// Longer than a layer takes, shorter than the patience with a silent node.
+constexpr absl::Duration kStandstill = absl::Milliseconds(500);
 constexpr std::chrono::seconds kAskTimeout{10};
+constexpr int kServerPort = 8500;
 
 absl::StatusOr<int64_t> AskLayerRequests(
     const std::shared_ptr<grpc::Channel>& channel) {
@@ -31,11 +34,13 @@ absl::StatusOr<int64_t> AskLayerRequests(
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LanCluster>> LanCluster::Start(
-    LanProfile profile, int num_nodes, const Words& node_flags) {
+    LanProfile profile, int num_nodes, const Words& node_flags,
+    LanMembers members) {
   auto cluster = std::make_unique<LanCluster>();
   RETURN_IF_ERROR(cluster->MakeToken());
   ASSIGN_OR_RETURN(cluster->box_, LanBox::Create(profile, num_nodes + 1));
-  cluster->node_flags_ = node_flags;
+  cluster->members_ = members;
+  cluster->node_flags_.assign(num_nodes, node_flags);
   cluster->nodes_.resize(num_nodes);
   for (int i = 0; i < num_nodes; ++i) RETURN_IF_ERROR(cluster->StartNode(i));
   for (int i = 0; i < num_nodes; ++i) {
@@ -56,11 +61,34 @@ absl::Status LanCluster::MakeToken() {
 }
 
 absl::Status LanCluster::StartNode(int index) {
-  const Words command = Join({DeltafinNodeBinary(), "--model", NanoModelDir(),
-                              "--listen", address(index), "--threads", "1"},
-                             Join(token_flags(), node_flags_));
+  Words command = Join({DeltafinNodeBinary(), "--model", NanoModelDir(),
+                        "--listen", address(index), "--threads", "1"},
+                       Join(token_flags(), node_flags_[index]));
+  if (members_ == LanMembers::kJoining) {
+    command = Join(command,
+                   {"--join", server_address(), "--data", DataFolderOf(index)});
+  }
   ASSIGN_OR_RETURN(nodes_[index], box_->Start(index + 1, command));
   return absl::OkStatus();
+}
+
+std::string LanCluster::server_address() const {
+  return absl::StrCat(box_->host(0), ":", kServerPort);
+}
+
+std::string LanCluster::DataFolderOf(int index) const {
+  return dir_.File(absl::StrCat("node-", index));
+}
+
+absl::StatusOr<std::unique_ptr<Process>> LanCluster::StartServer() {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Process> server,
+      box_->Start(0, Join({DeltafinBinary(), "serve", "--cluster", "--state",
+                           dir_.File("state"), "--listen", server_address(),
+                           "--threads", "1"},
+                          token_flags())));
+  RETURN_IF_ERROR(WaitForAddress(*server).status());
+  return server;
 }
 
 absl::Status LanCluster::Restart(int index) {
@@ -99,6 +127,10 @@ absl::StatusOr<LanCluster::Line> LanCluster::Call(int place,
   return line;
 }
 
+absl::StatusOr<LanCluster::Line> LanCluster::CallServer() const {
+  return Call(0, box_->host(0), kServerPort);
+}
+
 absl::StatusOr<LanCluster::Line> LanCluster::CallNode(int index) const {
   return Call(index + 1, box_->host(index + 1), port(index));
 }
@@ -119,6 +151,22 @@ absl::Status LanCluster::WaitForLayerRequests(int index, int64_t count) {
   }
   return absl::DeadlineExceededError(absl::StrCat(
       "node ", index, ": ", seen, " layer requests, waited for ", count));
+}
+
+absl::Status LanCluster::WaitForStandstill(int index) {
+  ASSIGN_OR_RETURN(const Line line, CallNode(index));
+  const absl::Time deadline = absl::Now() + kPatience;
+  ASSIGN_OR_RETURN(int64_t last, AskLayerRequests(line.channel));
+  absl::Time since = absl::Now();
+  while (absl::Now() < deadline) {
+    if (absl::Now() - since >= kStandstill) return absl::OkStatus();
+    absl::SleepFor(absl::Milliseconds(10));
+    ASSIGN_OR_RETURN(const int64_t seen, AskLayerRequests(line.channel));
+    if (seen != last) since = absl::Now();
+    last = seen;
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("node ", index, ": still at work, ", last, " requests"));
 }
 
 }  // namespace deltafin::testing

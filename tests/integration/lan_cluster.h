@@ -22,11 +22,16 @@
 
 namespace deltafin::testing {
 
+// How the coordinator knows its nodes.
+enum class LanMembers : uint8_t { kNamed, kJoining };
+
 class LanCluster {
  public:
-  // Waits until every node listens. `node_flags` are given to each.
+  // Waits until every node listens. `node_flags` are given to each. Nodes that
+  // are joining try until the server is there.
   static absl::StatusOr<std::unique_ptr<LanCluster>> Start(
-      LanProfile profile, int num_nodes, const Words& node_flags = {});
+      LanProfile profile, int num_nodes, const Words& node_flags = {},
+      LanMembers members = LanMembers::kNamed);
 
   LanBox& box() { return *box_; }
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
@@ -39,6 +44,13 @@ class LanCluster {
   absl::StatusOr<std::unique_ptr<Process>> StartDeltafin(const Words& words,
                                                          int num_nodes = -1);
 
+  // `deltafin serve --cluster` at the coordinator's place, with a state folder
+  // that outlives it. Waits until it listens. REQUIRES: kJoining.
+  absl::StatusOr<std::unique_ptr<Process>> StartServer();
+  std::string DataFolderOf(int index) const;
+
+  // Gives a node other flags than its own at its next start.
+  void SetFlags(int index, const Words& flags) { node_flags_[index] = flags; }
   // Starts a node again that was killed.
   absl::Status Restart(int index);
   // Signals of a cable, each direction.
@@ -52,6 +64,9 @@ class LanCluster {
   absl::StatusOr<int64_t> LayerRequests(int index);
   // Waits until there are that many. Errors: DEADLINE_EXCEEDED.
   absl::Status WaitForLayerRequests(int index, int64_t count);
+  // Waits until the node has answered none for a while: the layer waits for
+  // another node. Errors: DEADLINE_EXCEEDED.
+  absl::Status WaitForStandstill(int index);
 
   // A server, over one connection from `place` that is not made again.
   struct Line {
@@ -59,6 +74,7 @@ class LanCluster {
     std::shared_ptr<grpc::Channel> channel;
   };
   absl::StatusOr<Line> Call(int place, const std::string& host, int port) const;
+  absl::StatusOr<Line> CallServer() const;
 
  private:
   absl::Status MakeToken();
@@ -67,12 +83,14 @@ class LanCluster {
   // What both programs prove themselves with.
   Words token_flags() const { return {"--cluster-token-file", token_file_}; }
   int port(int index) const { return 7400 + index; }
+  std::string server_address() const;
 
   TempDir dir_;
   std::string token_file_;
   Credentials credentials_;
   std::unique_ptr<LanBox> box_;
-  Words node_flags_;
+  LanMembers members_ = LanMembers::kNamed;
+  std::vector<Words> node_flags_;
   std::vector<std::unique_ptr<Process>> nodes_;
 };
 

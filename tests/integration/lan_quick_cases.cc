@@ -35,6 +35,20 @@ LanCase NodeKilled(const std::string& name, const LanPrompt& prompt,
   return c;
 }
 
+// The layer waits for the stopped node before that dies.
+LanCase KilledInMidLayer() {
+  LanCase c = NodeKilled("NodeKilledInMidLayer", ShortLanPrompt(kTokens), 0);
+  c.disturb = [](LanCluster& cluster, Process&) -> absl::Status {
+    RETURN_IF_ERROR(cluster.WaitForLayerRequests(1, 20 * kLanMoeLayers));
+    cluster.node(1).Signal(SIGSTOP);
+    RETURN_IF_ERROR(cluster.WaitForStandstill(0));
+    cluster.node(1).Signal(SIGKILL);
+    return absl::OkStatus();
+  };
+  c.loses_parts = {1};
+  return c;
+}
+
 LanCase TwoKilledInOneToken() {
   LanCase c;
   c.name = "TwoNodesKilledInOneToken";
@@ -67,6 +81,31 @@ LanCase NodeStoppedForSeconds() {
   };
   c.loses_parts = {2};
   c.is_reported_lost = {2};
+  // It answers what was given away, from an epoch that is over.
+  c.expect = [](LanCluster& cluster, const Json& report) {
+    EXPECT_GT(NodeEntry(report, cluster.address(2))["replies_dropped"], 0);
+  };
+  return c;
+}
+
+// Its answer comes last: the others' parts of the layer are in the sum already.
+LanCase NodeFailsAfterTheReduceBegan() {
+  LanCase c;
+  c.name = "NodeAnswersWithAnErrorAfterTheReduceBegan";
+  c.prompt = ShortLanPrompt(kTokens);
+  c.run_flags = kEveryNodeWorks;
+  c.prepare = [](LanCluster& cluster) -> absl::Status {
+    cluster.SetFlags(
+        1, {"--test-reply-delay-us", "20000:7", "--test-fail-reply", "30"});
+    cluster.node(1).Signal(SIGTERM);
+    return cluster.Restart(1);
+  };
+  c.loses_parts = {1};
+  c.expect = [](LanCluster& cluster, const Json& report) {
+    const Json& node = NodeEntry(report, cluster.address(1));
+    EXPECT_EQ(node["streams_opened"], 1);  // it answered: no stream was lost
+    EXPECT_GT(node["replies"], 0);
+  };
   return c;
 }
 
@@ -143,14 +182,11 @@ std::vector<LanCase> QuickLanCases(LanProfile profile) {
                  token.prefill_requests + 1),
       NodeKilled("NodeKilledInMidPrefill", prefill,
                  prefill.prefill_requests / 3),
+      KilledInMidLayer(),
       TwoKilledInOneToken(),
       NodeStoppedForSeconds(),
+      NodeFailsAfterTheReduceBegan(),
   };
-  LanCase mid_layer = NodeKilled("NodeKilledInMidLayer", token,
-                                 20 * kLanMoeLayers + kLanMoeLayers / 2);
-  mid_layer.node_flags = kSlowReplies;
-  mid_layer.loses_parts = {1};
-  cases.push_back(mid_layer);
   if (profile != LanProfile::kLoopback) {
     cases.push_back(CablePulled("CablePulled", token, 10 * kLanMoeLayers));
     cases.push_back(CablePulled("CablePulledInMidPrefill", prefill,

@@ -70,6 +70,27 @@ TEST_F(SecurityTest, ANodeOfAnotherTokenDoesNotJoin) {
                                  HasSubstr("no member of this cluster")));
 }
 
+TEST_F(SecurityTest, AServerSaysOnceWhomItRefusedAndWhy) {
+  const auto nodes = StartNodes({.num_nodes = 1, .flags = ours()});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Call(Credentials().Connect(nodes->address(0), {}),
+                   "/grpc.health.v1.Health/Check"),
+              grpc::StatusCode::UNAVAILABLE);
+  }
+  ASSERT_TRUE(nodes->node(0)
+                  .WaitForOutput(
+                      [](std::string_view, std::string_view err) {
+                        return err.find("refused a connection") != err.npos;
+                      },
+                      kPatience)
+                  .ok());
+  const std::string err = nodes->node(0).err();
+  EXPECT_THAT(err, AllOf(HasSubstr("refused a connection from 127.0.0.1:"),
+                         HasSubstr("it speaks plaintext")));
+  EXPECT_EQ(err.find("refused a connection"),
+            err.rfind("refused a connection"));
+}
+
 TEST_F(SecurityTest, ANodeWithATokenRefusesAPlaintextCoordinator) {
   const auto server = StartServer({});
   const auto node = StartNode(AddressOf(*server), ours());

@@ -59,6 +59,7 @@ absl::Status SpineRun::RunLayers() {
     ASSIGN_OR_RETURN(const std::vector<int64_t> sums,
                      experts_->Run(layer, tokens));
     RETURN_IF_ERROR(spine_->SharedExperts(layer));
+    if (on_shared) on_shared(layer);
     RETURN_IF_ERROR(spine_->AddRoutedExperts(layer, sums));
   }
   return absl::OkStatus();

@@ -41,6 +41,9 @@ class SpineRun {
 
   // Called with each layer's routed tokens when set.
   std::function<void(int layer, const RoutedTokens&)> on_route;
+  // Called when the layer's shared experts have run, before the routed ones
+  // are added, when set.
+  std::function<void(int layer)> on_shared;
 
   // One step; the rows of logits the slices ask for. After an error the step
   // is abandoned.

@@ -49,11 +49,27 @@ size_t CheckToken(std::span<const Assignment> assignments) {
   return slices.size();
 }
 
+void CheckExpected(const deltafin::v1::ExpectExperts& request) {
+  const auto runs = deltafin::CheckExpectExperts(request, Spec());
+  if (!runs.ok()) {
+    CHECK(absl::IsInvalidArgument(runs.status()));
+    return;
+  }
+  CHECK(runs->size() <= 24);
+  for (const deltafin::ExpectedRun& one : *runs) {
+    CHECK(one.expert.layer >= 1 && one.expert.layer <= 3);
+    CHECK(one.expert.expert >= 0 && one.expert.expert < 8);
+    CHECK(one.run.first >= 0 && one.run.count >= 1);
+    CHECK(one.run.first + one.run.count <= 3);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   deltafin::v1::NodeRequest request;
   if (!request.ParseFromArray(bytes, static_cast<int>(size))) return 0;
+  CheckExpected(request.expect());
   const auto work =
       deltafin::CheckLayerRequest(request.layer(), Spec(), kMaxTokens);
   if (!work.ok()) {

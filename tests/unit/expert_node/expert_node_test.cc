@@ -216,9 +216,10 @@ TEST_F(ExpertNodeTest, BytesThatAreNoMessageEndTheirStreamOnly) {
 
 TEST_F(ExpertNodeTest, AMessageWithoutARequestEndsItsStreamOnly) {
   const absl::Status status = SendBytes(Channel(), "");
-  EXPECT_EQ(status, absl::InvalidArgumentError(
-                        "request: missing, want layer or cancel; the stream "
-                        "ends"));
+  EXPECT_EQ(status,
+            absl::InvalidArgumentError(
+                "request: missing, want layer, cancel or expect; the stream "
+                "ends"));
   const LayerWork work = GeneratedWork(spec_, 2, 1, 1);
   Caller caller(Channel());
   caller.Send(RequestOf(work));

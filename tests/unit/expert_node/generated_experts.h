@@ -42,6 +42,12 @@ class GeneratedStore : public ExpertStore {
                                 std::span<uint8_t* const> out,
                                 absl::FunctionRef<void(int)> ready) override;
 
+  bool IsNear(ExpertKey key, SliceRun /*run*/) const override {
+    return key != far_;
+  }
+  // Before any read.
+  void set_far(ExpertKey key) { far_ = key; }
+
   int num_reads() const { return num_reads_; }
   int64_t num_slices_read() const { return num_slices_read_; }
 
@@ -57,6 +63,7 @@ class GeneratedStore : public ExpertStore {
 
  private:
   const ExpertShape shape_;
+  ExpertKey far_{-1, -1};
   std::function<absl::Status(ExpertKey)> failure_;
   std::atomic<int> num_reads_{0};
   std::atomic<int64_t> num_slices_read_{0};

@@ -25,7 +25,7 @@ class LayerStreamTest : public ::testing::Test {
   }
 
   LayerStreamContext Context() {
-    return {spec_, *engine_, counters_, gate_, 128, limits_, nullptr};
+    return {spec_, *engine_, counters_, gate_, 128, limits_, nullptr, nullptr};
   }
   static v1::NodeRequest Message(const LayerWork& work) {
     v1::NodeRequest message;
@@ -103,9 +103,10 @@ TEST_F(LayerStreamTest, StopsReplyingWhenTheCoordinatorCannotBeReached) {
 
 TEST_F(LayerStreamTest, AMessageWithoutARequestEndsTheStreamWithAStatus) {
   EXPECT_TRUE(Serve({v1::NodeRequest()}).empty());
-  EXPECT_EQ(served_, absl::InvalidArgumentError(
-                         "request: missing, want layer or cancel; the stream "
-                         "ends"));
+  EXPECT_EQ(served_,
+            absl::InvalidArgumentError(
+                "request: missing, want layer, cancel or expect; the stream "
+                "ends"));
 }
 
 TEST_F(LayerStreamTest, AStreamThatEndsByItselfHasNoError) {

@@ -1,9 +1,13 @@
 #include "expert_node/layer_work.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/expert_node/generated_experts.h"
 
@@ -167,6 +171,43 @@ TEST(LayerWorkTest, TheLargestRequestFitsTheMessageBound) {
   ASSERT_TRUE(CheckLayerRequest(request.layer(), spec, kMaxTokens).ok());
   EXPECT_LE(static_cast<int64_t>(request.ByteSizeLong()),
             MaxLayerRequestBytes(spec, kMaxTokens));
+}
+
+v1::ExpectExperts GoodExpectation() {
+  v1::ExpectExperts request;
+  request.set_layer(2);
+  request.add_expert(7);
+  request.add_first_slice(1);
+  request.add_num_slices(2);
+  return request;
+}
+
+TEST(ExpectExpertsTest, KeepsEveryFieldOfAGoodOne) {
+  const auto runs = CheckExpectExperts(GoodExpectation(), Spec());
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  ASSERT_EQ(runs->size(), 1u);
+  EXPECT_EQ((*runs)[0].expert, (ExpertKey{2, 7}));
+  EXPECT_EQ((*runs)[0].run, (SliceRun{1, 2}));
+}
+
+TEST(ExpectExpertsTest, IsRefusedNamingFieldAndValue) {
+  using Change = std::function<void(v1::ExpectExperts&)>;
+  const std::vector<std::pair<Change, std::string>> cases{
+      {[](auto& r) { r.set_layer(0); }, "layer: 0 has no routed experts"},
+      {[](auto& r) { r.set_layer(0xffffffff); }, "layer: 4294967295"},
+      {[](auto& r) { r.set_expert(0, 8); }, "expert[0]: 8, the model has 8"},
+      {[](auto& r) { r.set_first_slice(0, 3); }, "first_slice[0]: 3"},
+      {[](auto& r) { r.set_num_slices(0, 3); }, "num_slices[0]: 3"},
+      {[](auto& r) { r.set_num_slices(0, 0); }, "num_slices[0]: 0"},
+      {[](auto& r) { r.add_expert(1); }, "2, 1 and 1 entries"},
+  };
+  for (const auto& [change, message] : cases) {
+    v1::ExpectExperts request = GoodExpectation();
+    change(request);
+    const absl::Status status = CheckExpectExperts(request, Spec()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr(message));
+  }
 }
 
 }  // namespace

@@ -25,12 +25,35 @@ TEST(MemberWeightsTest, MachinesThatAreNotMeasuredAreEqual) {
 }
 
 TEST(MemberWeightsTest, TheSlowerOfReadingAndComputingCounts) {
-  EXPECT_THAT(Weights({{2e9, 8e9}, {8e9, 3e9}, {4e9, 0}, {0, 5e9}}),
-              ElementsAre(2e9, 3e9, 4e9, 5e9));
+  EXPECT_THAT(Weights({{2e9, 8e9}, {8e9, 3e9}, {4e9, 9e9}}),
+              ElementsAre(2e9, 3e9, 4e9));
+  // A kernel is no drive: nobody knows how fast the second one's reads.
+  EXPECT_THAT(Weights({{2e9, 20e9}, {0, 20e9}}), ElementsAre(2e9, 2e9));
+  EXPECT_THAT(Weights({{2e9, 20e9}, {0, 1e9}}), ElementsAre(2e9, 1e9));
 }
 
 TEST(MemberWeightsTest, WhoIsNotMeasuredCountsAsTheMean) {
   EXPECT_THAT(Weights({{1e9, 0}, {3e9, 0}, {}}), ElementsAre(1e9, 3e9, 2e9));
+  EXPECT_THAT(Weights({{0, 1e9}, {0, 3e9}, {}}), ElementsAre(1e9, 3e9, 2e9));
+}
+
+TEST(MemberWeightsTest, MachinesThatAreAlikeAreEqual) {
+  EXPECT_THAT(Weights({{1.1e9, 0}, {2e9, 0}, {1e9, 0}, {2.2e9, 0}}),
+              ElementsAre(1.05e9, 2.1e9, 1.05e9, 2.1e9));
+  // As alike as the slowest, not as their neighbours.
+  EXPECT_THAT(Weights({{1e9, 0}, {1.1e9, 0}, {1.2e9, 0}}),
+              ElementsAre(1.05e9, 1.05e9, 1.2e9));
+}
+
+TEST(MemberWeightsTest, ARateThatHardlyChangesStaysInUse) {
+  const MemberSpeed in_use{1e9, 5e9};
+  const MemberSpeed near = SpeedInUse(in_use, {1.09e9, 4.6e9});
+  EXPECT_EQ(near.read, 1e9);
+  EXPECT_EQ(near.kernel, 5e9);
+  const MemberSpeed far = SpeedInUse(in_use, {0.8e9, 5.6e9});
+  EXPECT_EQ(far.read, 0.8e9);
+  EXPECT_EQ(far.kernel, 5.6e9);
+  EXPECT_EQ(SpeedInUse({}, {1, 0}).read, 1);
 }
 
 TEST(MemberWeightsTest, ASlowMachineIsLeftOutAndTold) {

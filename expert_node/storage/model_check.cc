@@ -1,0 +1,256 @@
+#include "expert_node/storage/model_check.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "common/base/file_io.h"
+#include "common/base/manifest.h"
+#include "common/base/model_directory.h"
+#include "common/base/status_macros.h"
+#include "expert_node/storage/record_reader.h"
+#include "expert_node/storage/released_identity.h"
+#include "expert_node/storage/shard_digest.h"
+#include "expert_node/storage/shard_table.h"
+
+namespace deltafin {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxListBytes = uint64_t{64} << 20;
+
+std::string TextOf(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+class ModelChecker {
+ public:
+  ModelChecker(const std::string& dir, CheckDepth depth,
+               const std::function<void(uint64_t, uint64_t)>& progress)
+      : paths_(dir), deep_(depth == CheckDepth::kDeep), progress_(progress) {}
+
+  absl::StatusOr<ModelCheck> Run() {
+    ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(paths_.dir()));
+    if (layout == ModelLayout::kReleased) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} is no installed model: it has no file 'format'", paths_.dir()));
+    }
+    CheckSource();
+    CheckFiles();
+    CheckExperts();
+    NameCommand();
+    return std::move(check_);
+  }
+
+ private:
+  void CheckSource() {
+    const absl::StatusOr<InstallOrigin> origin = ReadInstallOrigin(paths_);
+    if (!origin.ok()) {
+      resumable_ = false;
+      return AddFile(paths_.source(), TextOf(origin.status()));
+    }
+    check_.source = origin->name();
+    check_.experts = origin->experts;
+  }
+
+  void CheckFiles() {
+    const absl::StatusOr<std::string> text =
+        ReadFile(paths_.files(), kMaxListBytes);
+    if (!text.ok()) {
+      return AddFile(paths_.files(),
+                     "is missing: the installation is not finished");
+    }
+    const absl::StatusOr<Manifest> files = Manifest::Parse(*text);
+    if (!files.ok()) return AddFile(paths_.files(), TextOf(files.status()));
+    for (const ManifestEntry& entry : files->entries) total_ += entry.bytes;
+    for (const ManifestEntry& entry : files->entries) CheckFile(entry);
+  }
+
+  void CheckFile(const ManifestEntry& entry) {
+    const std::string path = paths_.dir() + "/" + entry.file;
+    std::error_code error;
+    const uint64_t bytes = fs::file_size(path, error);
+    if (error) return AddFile(path, "is missing");
+    if (bytes != entry.bytes) {
+      return AddFile(path,
+                     fmt::format("has {} bytes, not {}", bytes, entry.bytes));
+    }
+    if (!deep_) return;
+    const absl::StatusOr<std::string> sha256 =
+        Sha256OfFile(path, [this](uint64_t n) { Advance(n); });
+    if (!sha256.ok()) {
+      AddFile(path, TextOf(sha256.status()));
+    } else if (*sha256 != entry.sha256) {
+      AddFile(path,
+              fmt::format("has the SHA-256 {}, not {}", *sha256, entry.sha256));
+    }
+  }
+
+  // Without config and manifest nothing can be told of experts; both are
+  // among the findings then.
+  void CheckExperts() {
+    const absl::StatusOr<std::string> json =
+        ReadFile(paths_.dir() + "/config.json", kMaxListBytes);
+    const absl::StatusOr<Manifest> manifest =
+        ManifestOfDirectory(paths_.dir(), "", {});
+    if (!json.ok() || !manifest.ok()) return;
+    const absl::StatusOr<ModelSpec> spec = ModelSpec::Parse(*json);
+    if (!spec.ok()) return;
+    for (int layer = 0; layer < spec->num_hidden_layers; ++layer) {
+      if (!spec->is_moe(layer)) continue;
+      check_.experts_total += spec->num_experts;
+      CheckLayer(
+          {layer, spec->expert_shape(), spec->num_experts, manifest->Digest()});
+    }
+    // Where something is known to be damaged, its shards are no news.
+    if (deep_ && check_.findings.empty()) CheckShards(*spec, *manifest);
+  }
+
+  // Shards whose experts are all here.
+  void CheckShards(const ModelSpec& spec, const Manifest& manifest) {
+    const auto table = ShardTable::Load(paths_, manifest);
+    if (!table.ok()) return AddFile(paths_.dir(), TextOf(table.status()));
+    for (const ShardLayout& shard : (*table)->shards()) {
+      const absl::StatusOr<std::string> sha256 = DigestOfInstalledShard(
+          spec, paths_, shard, records_, [this](uint64_t n) { Advance(n); });
+      if (absl::IsNotFound(sha256.status())) continue;
+      const auto entry =
+          std::ranges::find(manifest.entries, shard.name, &ManifestEntry::file);
+      const std::string got = sha256.ok() ? *sha256 : TextOf(sha256.status());
+      if (got == entry->sha256) continue;
+      shards_differ_ = true;
+      AddFile(shard.name,
+              fmt::format("put together again is not what was released: {} "
+                          "instead of the SHA-256 {}",
+                          got, entry->sha256));
+    }
+  }
+
+  void CheckLayer(const RecordIndexHeader& header) {
+    const std::string folder = paths_.experts_folder();
+    const std::string path = RecordReader::IndexPath(folder, header.layer);
+    absl::StatusOr<RecordReader> reader = RecordReader::Open(folder, header);
+    if (!reader.ok() && !absl::IsNotFound(reader.status())) {
+      records_damaged_ = true;
+      return Add({path, TextOf(reader.status()), header.layer, {}, {}});
+    }
+    ModelFinding missing{path, "holds no whole", header.layer, {}, {}};
+    for (int expert = 0; expert < header.num_experts; ++expert) {
+      const bool held = reader.ok() && reader->HoldsAll(expert);
+      check_.experts_held += held ? 1 : 0;
+      if (!held) missing.experts.push_back(expert);
+      if (reader.ok()) CheckExpert(*reader, header, expert);
+    }
+    if (!missing.experts.empty() &&
+        check_.experts == InstallOrigin::Experts::kAll) {
+      if (reader.ok()) AddDamagedEntries(*reader, path, header.layer);
+      Add(std::move(missing));
+    }
+    if (reader.ok()) records_.emplace(header.layer, *std::move(reader));
+  }
+
+  // Of no interest where other entries say the same.
+  void AddDamagedEntries(const RecordReader& reader, const std::string& path,
+                         int layer) {
+    for (const uint64_t offset : reader.damaged()) {
+      Add({path,
+           fmt::format("is damaged at offset {}", offset),
+           layer,
+           {},
+           {}});
+    }
+  }
+
+  void CheckExpert(const RecordReader& reader, const RecordIndexHeader& header,
+                   int expert) {
+    const ExpertShape& shape = header.shape;
+    ModelFinding damaged{
+        RecordReader::DataPath(paths_.experts_folder(), header.layer),
+        "",
+        header.layer,
+        {expert},
+        {}};
+    record_.resize(shape.payload_bytes());
+    for (int slice = 0; slice < shape.num_slices(); ++slice) {
+      if (!reader.Holds(expert, slice)) continue;
+      const absl::Status status = CheckSlice(reader, shape, expert, slice);
+      if (status.ok()) continue;
+      damaged.slices.push_back(slice);
+      damaged.problem = TextOf(status);
+    }
+    if (deep_ && damaged.slices.empty() && reader.HoldsAll(expert) &&
+        reader.identity(expert).has_value() &&
+        IdentityOfRecord(shape, record_) !=
+            Sha256HexOf(*reader.identity(expert))) {
+      damaged.problem = "has not the SHA-256 of the released bytes";
+    }
+    if (damaged.problem.empty()) return;
+    records_damaged_ = true;
+    Add(std::move(damaged));
+  }
+
+  absl::Status CheckSlice(const RecordReader& reader, const ExpertShape& shape,
+                          int expert, int slice) {
+    const size_t begin = shape.slice_offset(slice);
+    const size_t bytes = shape.slice_offset(slice + 1) - begin;
+    if (!deep_) return reader.CheckThere(expert, slice);
+    Advance(bytes);
+    return reader.ReadSlice(expert, slice,
+                            std::span(record_).subspan(begin, bytes));
+  }
+
+  void NameCommand() {
+    if (check_.findings.empty()) return;
+    if (!resumable_) {
+      check_.command = fmt::format(
+          "deltafin setup --full --model REPO@REV --dir {}", paths_.dir());
+      return;
+    }
+    if (shards_differ_) {
+      check_.command = fmt::format(
+          "rm -r {0} && deltafin setup --{1} {2} {3} --dir {0}", paths_.dir(),
+          check_.experts == InstallOrigin::Experts::kAll ? "full" : "stream",
+          check_.source.starts_with('/') ? "--from" : "--model", check_.source);
+      return;
+    }
+    check_.command =
+        fmt::format("deltafin setup --resume {}--dir {}",
+                    records_damaged_ ? "--check " : "", paths_.dir());
+  }
+
+  void AddFile(const std::string& path, std::string problem) {
+    Add({path, std::move(problem), -1, {}, {}});
+  }
+  void Add(ModelFinding finding) {
+    check_.findings.push_back(std::move(finding));
+  }
+  void Advance(uint64_t bytes) {
+    done_ += bytes;
+    if (progress_) progress_(done_, std::max(done_, total_));
+  }
+
+  const InstalledPaths paths_;
+  const bool deep_;
+  const std::function<void(uint64_t, uint64_t)>& progress_;
+  ModelCheck check_;
+  std::vector<uint8_t> record_;
+  bool resumable_ = true;
+  bool records_damaged_ = false;
+  bool shards_differ_ = false;
+  std::map<int, RecordReader> records_;  // by layer
+  uint64_t done_ = 0;
+  uint64_t total_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<ModelCheck> CheckModel(
+    const std::string& dir, CheckDepth depth,
+    const std::function<void(uint64_t, uint64_t)>& progress) {
+  return ModelChecker(dir, depth, progress).Run();
+}
+
+}  // namespace deltafin
