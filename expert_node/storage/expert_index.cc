@@ -1,6 +1,8 @@
 #include "expert_node/storage/expert_index.h"
 
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <string_view>
 #include <utility>
@@ -14,178 +16,296 @@
 namespace deltafin {
 namespace {
 
+// Keys and values, all of them text:
+//   model              digest of the model's manifest
+//   quota              bytes
+//   drive_rate         bytes a second; also source_rate
+//   now                HeatPage::now
+//   heat/LLLL/EEEEE    "HEAT SLICES"
+//   held/LLLL/EEEEE    "SLICES IDENTITY", "-" for no identity
+// SLICES is a mask in hexadecimal.
+constexpr char kModelKey[] = "model";
 constexpr char kQuotaKey[] = "quota";
+constexpr char kDriveRateKey[] = "drive_rate";
+constexpr char kSourceRateKey[] = "source_rate";
+constexpr char kNowKey[] = "now";
+constexpr char kHeat[] = "heat";
+constexpr char kHeld[] = "held";
+
+// More half lives than any program runs through.
+constexpr double kMaxNow = 1e15;
 
 absl::Status FromRocks(const rocksdb::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const std::string message = "expert ledger: " + status.ToString();
   if (status.IsNotFound()) return absl::NotFoundError(message);
-  if (status.IsCorruption()) return absl::DataLossError(message);
+  if (status.IsCorruption() || status.IsInvalidArgument()) {
+    return absl::DataLossError(message);
+  }
+  if (status.IsPathNotFound()) return absl::DataLossError(message);
   if (status.IsNoSpace()) return absl::ResourceExhaustedError(message);
   return absl::UnavailableError(message);
 }
 
-rocksdb::Options LedgerOptions() {
+rocksdb::Options RocksOptions() {
   rocksdb::Options options;
   options.create_if_missing = true;
-  // 82,432 rows of some 100 bytes: small buffers, few files.
+  // 82,432 experts with two rows of some 50 bytes: small buffers, few files.
   options.write_buffer_size = size_t{4} << 20;
   options.max_open_files = 64;
   options.keep_log_file_num = 1;
+  options.info_log_level = rocksdb::WARN_LEVEL;
   options.compression = rocksdb::kNoCompression;
   return options;
 }
 
-std::string RowKey(ExpertKey key) {
-  return fmt::format("expert/{:04d}/{:05d}", key.layer, key.expert);
+std::string RowKey(const char* kind, ExpertKey key) {
+  return fmt::format("{}/{:04d}/{:05d}", kind, key.layer, key.expert);
 }
 
-// "0+3,5+1 IDENTITY HEAT"; "-" for nothing held and for no identity.
-std::string EncodeRow(const ExpertIndex::Row& row) {
-  std::string held;
-  for (const SliceRun run : row.held) {
-    held +=
-        fmt::format("{}{}+{}", held.empty() ? "" : ",", run.first, run.count);
-  }
-  return fmt::format("{} {} {}", held.empty() ? "-" : held,
-                     row.identity.empty() ? "-" : row.identity, row.heat);
+template <typename Number, typename... Base>
+bool ParseAll(std::string_view text, Number* number, Base... base) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] =
+      std::from_chars(text.data(), end, *number, base...);
+  return error == std::errc() && stop == end;
 }
 
-// Takes a number and the separator behind it off the front.
-template <typename Number>
-bool TakeNumber(std::string_view& text, char separator, Number* number) {
-  const auto [end, error] =
-      std::from_chars(text.data(), text.data() + text.size(), *number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(end - text.data());
-  if (!text.empty() && text.front() == separator) text.remove_prefix(1);
+// Splits "A B" in two.
+bool Split(std::string_view text, std::string_view* a, std::string_view* b) {
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos) return false;
+  *a = text.substr(0, space);
+  *b = text.substr(space + 1);
   return true;
 }
 
-absl::StatusOr<ExpertIndex::Row> DecodeRow(std::string_view text) {
-  const absl::Status damaged =
-      absl::DataLossError(fmt::format("expert ledger: \"{}\" is no row", text));
-  const size_t first = text.find(' ');
-  const size_t second = text.rfind(' ');
-  if (first == std::string_view::npos || first == second) return damaged;
-  std::string_view held = text.substr(0, first);
-  std::string_view heat = text.substr(second + 1);
-  ExpertIndex::Row row;
-  while (held != "-" && !held.empty()) {
-    SliceRun run;
-    if (!TakeNumber(held, '+', &run.first) ||
-        !TakeNumber(held, ',', &run.count)) {
-      return damaged;
-    }
-    row.held.push_back(run);
+bool ParseRowKey(std::string_view text, std::string* kind, ExpertKey* key) {
+  if (text.size() != 15 || text[4] != '/' || text[9] != '/') return false;
+  *kind = text.substr(0, 4);
+  return ParseAll(text.substr(5, 4), &key->layer) &&
+         ParseAll(text.substr(10, 5), &key->expert);
+}
+
+bool ParseHeat(std::string_view value, ExpertUse* use) {
+  std::string_view heat, slices;
+  return Split(value, &heat, &slices) && ParseAll(heat, &use->heat) &&
+         ParseAll(slices, &use->slices, 16);
+}
+
+bool ParseHeld(std::string_view value, LedgerContents::Held* held) {
+  std::string_view slices, identity;
+  if (!Split(value, &slices, &identity)) return false;
+  if (identity != "-") held->identity = identity;
+  return ParseAll(slices, &held->slices, 16);
+}
+
+// False for a row that nobody wrote like this.
+bool AddRow(std::string_view key, std::string_view value,
+            LedgerContents* contents) {
+  if (key == kModelKey) {
+    contents->manifest_digest = value;
+    return true;
   }
-  row.identity = text.substr(first + 1, second - first - 1);
-  if (row.identity == "-") row.identity.clear();
-  if (!TakeNumber(heat, '\0', &row.heat)) return damaged;
-  return row;
+  if (key == kQuotaKey)
+    return ParseAll(value, &contents->quota_bytes.emplace());
+  if (key == kDriveRateKey) return ParseAll(value, &contents->rates.drive);
+  if (key == kSourceRateKey) return ParseAll(value, &contents->rates.source);
+  if (key == kNowKey) return ParseAll(value, &contents->heat.now);
+  std::string kind;
+  ExpertKey expert;
+  if (!ParseRowKey(key, &kind, &expert)) return false;
+  if (kind == kHeld) return ParseHeld(value, &contents->held[expert]);
+  contents->heat.uses.push_back({expert});
+  return kind == kHeat && ParseHeat(value, &contents->heat.uses.back());
+}
+
+bool IsHeatPossible(const HeatPage& heat) {
+  if (!(heat.now >= 0 && heat.now <= kMaxNow)) return false;
+  for (const ExpertUse& use : heat.uses) {
+    if (!std::isfinite(use.heat) || use.heat > heat.now + 64) return false;
+  }
+  return true;
+}
+
+absl::StatusOr<LedgerContents> ReadAll(rocksdb::DB& db) {
+  LedgerContents contents;
+  const std::unique_ptr<rocksdb::Iterator> row(
+      db.NewIterator(rocksdb::ReadOptions()));
+  for (row->SeekToFirst(); row->Valid(); row->Next()) {
+    const auto text = [](const rocksdb::Slice& slice) {
+      return std::string_view(slice.data(), slice.size());
+    };
+    if (!AddRow(text(row->key()), text(row->value()), &contents)) {
+      return absl::DataLossError(fmt::format("expert ledger: \"{}\" is no row",
+                                             row->key().ToString()));
+    }
+  }
+  RETURN_IF_ERROR(FromRocks(row->status()));
+  if (!IsHeatPossible(contents.heat)) {
+    return absl::DataLossError("expert ledger: a heat that cannot be");
+  }
+  return contents;
+}
+
+std::string PathOf(const std::string& folder) { return folder + "/ledger"; }
+
+void DeleteLedger(const std::string& folder) {
+  std::error_code error;  // what cannot be deleted cannot be opened either
+  std::filesystem::remove_all(PathOf(folder), error);
 }
 
 }  // namespace
 
 struct ExpertIndex::Database {
   std::unique_ptr<rocksdb::DB> db;
+  LedgerContents contents;
 
-  // nullopt when the key is absent.
-  absl::StatusOr<std::optional<std::string>> Get(const std::string& key) const {
-    std::string value;
-    const rocksdb::Status status = db->Get(rocksdb::ReadOptions(), key, &value);
-    if (status.IsNotFound()) return std::nullopt;
-    RETURN_IF_ERROR(FromRocks(status));
-    return value;
+  static absl::StatusOr<Database> Open(const std::string& folder) {
+    rocksdb::DB* db = nullptr;
+    RETURN_IF_ERROR(
+        FromRocks(rocksdb::DB::Open(RocksOptions(), PathOf(folder), &db)));
+    Database opened{std::unique_ptr<rocksdb::DB>(db), {}};
+    ASSIGN_OR_RETURN(opened.contents, ReadAll(*db));
+    return opened;
+  }
+
+  absl::Status Write(rocksdb::WriteBatch& batch) {
+    return FromRocks(db->Write(rocksdb::WriteOptions(), &batch));
+  }
+
+  // Makes the ledger that of `digest`, with `contents`' quota and heat.
+  absl::Status BeginAnew(const std::string& digest) {
+    rocksdb::WriteBatch batch;
+    batch.DeleteRange(kHeat, "heau");
+    batch.DeleteRange(kHeld, "hele");
+    batch.Delete(kNowKey);
+    batch.Put(kModelKey, digest);
+    const std::optional<uint64_t> quota = contents.quota_bytes;
+    contents = LedgerContents{digest, quota, contents.rates, {}, {}};
+    return Write(batch);
   }
 };
 
-ExpertIndex::ExpertIndex(std::unique_ptr<Database> database)
-    : database_(std::move(database)) {}
+ExpertIndex::ExpertIndex(std::unique_ptr<Database> database,
+                         LedgerContents found)
+    : database_(std::move(database)),
+      found_(std::move(found)),
+      written_(found_.held) {}
 
 ExpertIndex::~ExpertIndex() = default;
 
 absl::StatusOr<std::unique_ptr<ExpertIndex>> ExpertIndex::Open(
-    const std::string& folder) {
-  const std::string path = folder + "/ledger";
-  rocksdb::DB* db = nullptr;
-  rocksdb::Status status = rocksdb::DB::Open(LedgerOptions(), path, &db);
-  if (!status.ok()) {
-    RETURN_IF_ERROR(status.IsIOError() &&
-                            status.ToString().find("LOCK") != std::string::npos
-                        ? FromRocks(status)
-                        : absl::OkStatus());
-    spdlog::warn("{}: {}; the ledger begins anew, without heat", path,
-                 status.ToString());
-    std::error_code error;
-    std::filesystem::remove_all(path, error);
-    status = rocksdb::DB::Open(LedgerOptions(), path, &db);
+    const std::string& folder, const std::string& manifest_digest) {
+  absl::StatusOr<Database> opened = Database::Open(folder);
+  if (absl::IsDataLoss(opened.status())) {
+    spdlog::warn("{}: {}; the ledger begins anew, without heat and quota",
+                 PathOf(folder), opened.status().ToString());
+    DeleteLedger(folder);
+    opened = Database::Open(folder);
   }
-  RETURN_IF_ERROR(FromRocks(status));
-  auto database = std::make_unique<Database>();
-  database->db.reset(db);
-  return std::unique_ptr<ExpertIndex>(new ExpertIndex(std::move(database)));
+  RETURN_IF_ERROR(opened.status());
+  if (opened->contents.manifest_digest != manifest_digest) {
+    RETURN_IF_ERROR(opened->BeginAnew(manifest_digest));
+  }
+  LedgerContents found = std::move(opened->contents);
+  return std::unique_ptr<ExpertIndex>(new ExpertIndex(
+      std::make_unique<Database>(*std::move(opened)), std::move(found)));
 }
 
-absl::StatusOr<std::optional<ExpertIndex::Row>> ExpertIndex::Find(
-    ExpertKey key) const {
-  ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                   database_->Get(RowKey(key)));
-  if (!text) return std::nullopt;
-  return DecodeRow(*text);
+absl::StatusOr<std::unique_ptr<ExpertIndex>> ExpertIndex::Rebuild(
+    const std::string& folder, const std::string& manifest_digest,
+    const RecordStore* records) {
+  LedgerContents kept;
+  {
+    absl::StatusOr<Database> before = Database::Open(folder);
+    if (before.ok()) kept = std::move(before->contents);
+  }
+  DeleteLedger(folder);
+  {
+    ASSIGN_OR_RETURN(const std::unique_ptr<ExpertIndex> anew,
+                     Open(folder, manifest_digest));
+    if (kept.quota_bytes) RETURN_IF_ERROR(anew->SetQuota(kept.quota_bytes));
+    if (kept.manifest_digest == manifest_digest) {
+      RETURN_IF_ERROR(anew->AddHeat(kept.heat));
+    }
+    if (records != nullptr) RETURN_IF_ERROR(anew->CopyHeld(*records));
+  }
+  return Open(folder, manifest_digest);
 }
 
-absl::Status ExpertIndex::Rebuild(const RecordStore& records) {
-  return Write(records, false);
+absl::StatusOr<LedgerContents> ExpertIndex::Read(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::exists(PathOf(folder), error)) {
+    return absl::NotFoundError(PathOf(folder) + ": there is no ledger yet");
+  }
+  rocksdb::DB* db = nullptr;
+  RETURN_IF_ERROR(FromRocks(
+      rocksdb::DB::OpenForReadOnly(RocksOptions(), PathOf(folder), &db)));
+  const std::unique_ptr<rocksdb::DB> owned(db);
+  return ReadAll(*db);
 }
 
-absl::Status ExpertIndex::Update(const RecordStore& records) {
-  return Write(records, true);
+absl::Status ExpertIndex::SetQuota(std::optional<uint64_t> quota_bytes) {
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  rocksdb::DB& db = *database_->db;
+  return FromRocks(quota_bytes
+                       ? db.Put(synced, kQuotaKey, std::to_string(*quota_bytes))
+                       : db.Delete(synced, kQuotaKey));
 }
 
-// A row that cannot be read is written anew; so is every row that differs.
-absl::Status ExpertIndex::Write(const RecordStore& records, bool add_reads) {
+absl::Status ExpertIndex::SetRates(const LedgerRates& rates) {
+  rocksdb::WriteBatch batch;
+  for (const auto& [key, rate] : {std::pair(kDriveRateKey, rates.drive),
+                                  std::pair(kSourceRateKey, rates.source)}) {
+    if (rate > 0) batch.Put(key, fmt::format("{:.0f}", rate));
+  }
+  return database_->Write(batch);
+}
+
+absl::Status ExpertIndex::AddHeat(const HeatPage& page) {
+  if (page.uses.empty()) return absl::OkStatus();
+  rocksdb::WriteBatch batch;
+  batch.Put(kNowKey, fmt::format("{}", page.now));
+  for (const ExpertUse& use : page.uses) {
+    batch.Put(RowKey(kHeat, use.expert),
+              fmt::format("{} {:x}", use.heat, use.slices));
+  }
+  return database_->Write(batch);
+}
+
+absl::Status ExpertIndex::CopyHeld(const RecordStore& records) {
   const RecordModel& model = records.model();
   rocksdb::WriteBatch batch;
   MutexLock lock(mutex_);
-  added_reads_.resize(size_t(model.num_layers) * model.num_experts);
+  std::map<ExpertKey, LedgerContents::Held> held;
   for (int layer = model.first_moe_layer; layer < model.num_layers; ++layer) {
-    for (int e = 0; e < model.num_experts; ++e) {
-      const ExpertKey key = {layer, e};
-      const absl::StatusOr<std::optional<Row>> found = Find(key);
-      const Row before = found.ok() ? found->value_or(Row{}) : Row{};
-      Row row = {records.HeldSlices(key), records.Identity(key).value_or(""),
-                 before.heat};
-      if (add_reads) {
-        uint64_t& added = added_reads_[size_t(layer) * model.num_experts + e];
-        const uint64_t reads = records.NumReads(key);
-        row.heat += reads - std::exchange(added, reads);
+    for (int expert = 0; expert < model.num_experts; ++expert) {
+      const ExpertKey key = {layer, expert};
+      uint64_t slices = 0;
+      for (const SliceRun run : records.HeldSlices(key)) {
+        for (int i = 0; i < run.count; ++i)
+          slices |= uint64_t{1} << (run.first + i);
       }
-      if (found.ok() && row == before) continue;
-      RETURN_IF_ERROR(FromRocks(batch.Put(RowKey(key), EncodeRow(row))));
+      const auto before = written_.find(key);
+      if (slices == 0) {
+        if (before != written_.end()) batch.Delete(RowKey(kHeld, key));
+        continue;
+      }
+      LedgerContents::Held now = {slices, records.Identity(key).value_or("")};
+      if (before == written_.end() || before->second != now) {
+        batch.Put(RowKey(kHeld, key),
+                  fmt::format("{:x} {}", now.slices,
+                              now.identity.empty() ? "-" : now.identity));
+      }
+      held.emplace_hint(held.end(), key, std::move(now));
     }
   }
-  return FromRocks(database_->db->Write(rocksdb::WriteOptions(), &batch));
-}
-
-absl::StatusOr<std::optional<uint64_t>> ExpertIndex::Quota() const {
-  ASSIGN_OR_RETURN(const std::optional<std::string> text,
-                   database_->Get(kQuotaKey));
-  if (!text) return std::nullopt;
-  std::string_view left = *text;
-  uint64_t quota_bytes = 0;
-  if (!TakeNumber(left, '\0', &quota_bytes)) {
-    return absl::DataLossError(
-        fmt::format("expert ledger: \"{}\" is no quota", *text));
-  }
-  return quota_bytes;
-}
-
-absl::Status ExpertIndex::SetQuota(uint64_t quota_bytes) {
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  return FromRocks(
-      database_->db->Put(synced, kQuotaKey, std::to_string(quota_bytes)));
+  if (batch.Count() == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(database_->Write(batch));
+  written_ = std::move(held);
+  return absl::OkStatus();
 }
 
 }  // namespace deltafin
