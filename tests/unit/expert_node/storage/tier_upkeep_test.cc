@@ -108,9 +108,9 @@ TEST_F(TierUpkeepTest, WarmsNothingFromAfar) {
 TEST_F(TierUpkeepTest, IgnoresSlicesThatTheModelDoesNotHave) {
   Make(4);
   store_->WarmUp({9, {{{1, 0}, 8, ~uint64_t{0}}, {{1, 1}, 5, 0b1}}});
-  ASSERT_TRUE(Becomes([&] { return store_->stats().warmed == 1; }));
-  Use({1});
-  EXPECT_EQ(store_->stats().hits, 1u);
+  ASSERT_TRUE(Becomes([&] { return store_->stats().warmed == kSlices + 1; }));
+  Use({0, 1});
+  EXPECT_EQ(store_->stats().hits, uint64_t{kSlices + 1});
 }
 
 TEST_F(TierUpkeepTest, KeepsTheHeatOfTheRunBefore) {
