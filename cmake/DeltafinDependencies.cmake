@@ -1,5 +1,5 @@
-# Third-party packages, each looked for only where a selected component needs it. Torch must come before RocksDB: RocksDB
-# sets GFLAGS_USE_TARGET_NAMESPACE, after which Caffe2 makes a broken gflags target.
+# Third-party packages, each looked for only where a selected component needs it. RocksDB is looked for after the part
+# with Torch: it sets GFLAGS_USE_TARGET_NAMESPACE, after which Caffe2 makes a broken gflags target.
 find_package(Threads REQUIRED)
 if(DELTAFIN_WITH_SPINE)
   find_package(OpenSSL REQUIRED)
@@ -8,6 +8,7 @@ if(DELTAFIN_WITH_SPINE)
   find_package(simdjson CONFIG REQUIRED)
   find_package(spdlog CONFIG REQUIRED)
   find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+  find_library(XXHASH_LIBRARY xxhash REQUIRED)
 endif()
 if(DELTAFIN_WITH_NODE OR DELTAFIN_WITH_COORDINATOR)
   find_package(Protobuf REQUIRED)

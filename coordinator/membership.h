@@ -34,6 +34,10 @@ class Membership {
 
   NodeRegistry& registry() { return *registry_; }
   RegistryTicker& ticker() { return *ticker_; }
+  // Of the node in this process; null where nothing is kept.
+  StoredExperts* stored_experts() const {
+    return own_node_ == nullptr ? nullptr : own_node_->stored_experts();
+  }
 
  private:
   Membership() = default;

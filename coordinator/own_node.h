@@ -19,6 +19,7 @@ class Channel;
 namespace deltafin {
 
 class ExpertNode;
+class StoredExperts;
 
 // What the node in this process is made with.
 struct OwnNodeOptions {
@@ -39,6 +40,8 @@ class OwnNode {
   ~OwnNode();
 
   std::shared_ptr<grpc::Channel> channel() const;
+  // What it keeps on the drive; null where that is nothing.
+  StoredExperts* stored_experts() const;
 
  private:
   OwnNode();

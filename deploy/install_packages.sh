@@ -6,8 +6,8 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev
-  libabsl-dev libssl-dev libxxhash-dev
-  nlohmann-json3-dev libsimdjson-dev libspdlog-dev libcli11-dev libboost1.81-dev libcurl4-openssl-dev
+  libabsl-dev libboost1.81-dev libcli11-dev libcurl4-openssl-dev librocksdb-dev libsimdjson-dev libspdlog-dev libssl-dev
+  libxxhash-dev nlohmann-json3-dev
 )
 test_packages=(
   libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -16,6 +17,8 @@
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
+#include "expert_node/storage/streaming_notice.h"
+#include "expert_node/storage_service.h"
 #include "proto/protocol_version.h"
 
 namespace deltafin {
@@ -55,22 +58,32 @@ absl::Status FillDigest(ExpertNodeOptions& options) {
   return absl::OkStatus();
 }
 
+struct OpenedExperts {
+  std::unique_ptr<ExpertStore> store;
+  InstalledExperts* installed = nullptr;  // the store, where it is one
+};
+
 // Released shards are looked through before they are hashed; an installed model
 // knows its digest.
-absl::StatusOr<std::unique_ptr<ExpertStore>> OpenExperts(
-    const ModelSpec& spec, ReadRateMeter* meter, ExpertNodeOptions& options) {
+absl::StatusOr<OpenedExperts> OpenExperts(const ModelSpec& spec,
+                                          ReadRateMeter* meter,
+                                          ExpertNodeOptions& options) {
   ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
-  std::unique_ptr<ExpertStore> experts;
+  OpenedExperts opened;
   if (layout == ModelLayout::kReleased) {
-    ASSIGN_OR_RETURN(experts, LocalStore::Open(options.model_dir, spec, meter));
+    ASSIGN_OR_RETURN(opened.store,
+                     LocalStore::Open(options.model_dir, spec, meter));
     RETURN_IF_ERROR(FillDigest(options));
-    return experts;
+    return opened;
   }
   RETURN_IF_ERROR(FillDigest(options));
   ASSIGN_OR_RETURN(
-      experts, InstalledExperts::Open(options.model_dir, spec,
-                                      options.manifest_digest, options.hub));
-  return experts;
+      std::unique_ptr<InstalledExperts> installed,
+      InstalledExperts::Open(options.model_dir, spec, options.manifest_digest,
+                             options.hub, meter));
+  opened.installed = installed.get();
+  opened.store = std::move(installed);
+  return opened;
 }
 
 std::string ProcessId() {
@@ -88,9 +101,13 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
   ASSIGN_OR_RETURN(complete.ram_bytes, TierBytes(options, spec));
   auto meter = std::make_unique<ReadRateMeter>(
       ReadRateOptions{options.sustained_read}, SystemClock());
-  ASSIGN_OR_RETURN(std::unique_ptr<ExpertStore> experts,
+  ASSIGN_OR_RETURN(OpenedExperts experts,
                    OpenExperts(spec, meter.get(), complete));
-  return CreateOver(complete, spec, std::move(experts), std::move(meter));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<ExpertNode> node,
+      CreateOver(complete, spec, std::move(experts.store), std::move(meter)));
+  node->BeginUpkeep(experts.installed);
+  return node;
 }
 
 absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
@@ -137,6 +154,29 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       *store_);
 }
 
+// An installed model keeps its ledger beside its records.
+void ExpertNode::BeginUpkeep(InstalledExperts* installed) {
+  upkeep_.governor = std::make_unique<MemoryGovernor>(
+      *store_, MemoryReserveOf(store_->max_capacity_bytes()));
+  RecordStore* const records =
+      installed == nullptr ? nullptr : &installed->records();
+  LedgerOptions ledger;
+  ledger.folder = records == nullptr ? options_.data_dir : records->folder();
+  ledger.manifest_digest = options_.manifest_digest;
+  ledger.rates = [this, installed] {
+    return LedgerRates{read_rate().bytes_per_second,
+                       installed == nullptr ? 0 : installed->source_rate()};
+  };
+  upkeep_.ledger = std::make_unique<LedgerKeeper>(ledger, *store_, records);
+  if (installed == nullptr) return;
+  const std::string notice = StreamingNotice(
+      options_.model_dir, spec_, *installed, upkeep_.ledger->found_rates());
+  if (!notice.empty()) spdlog::info("{}", notice);
+  upkeep_.stored_experts = std::make_unique<StoredExperts>(
+      *records, installed->fetching(), *store_, *upkeep_.ledger);
+  upkeep_.service = std::make_unique<StorageService>(*upkeep_.stored_experts);
+}
+
 ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }
 
 absl::Status ExpertNode::MeasureKernel() {
@@ -158,7 +198,8 @@ absl::Status ExpertNode::Start() {
   options.keepalive_timeout = absl::Milliseconds(kKeepaliveTimeoutMs);
   options.max_receive_bytes =
       MaxLayerRequestBytes(spec_, options_.max_request_tokens);
-  grpc::Service* const services[] = {service_.get()};
+  std::vector<grpc::Service*> services = {service_.get()};
+  if (upkeep_.service != nullptr) services.push_back(upkeep_.service.get());
   ASSIGN_OR_RETURN(server_, ServerLifecycle::Start(options, services));
   return absl::OkStatus();
 }

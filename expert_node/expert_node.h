@@ -15,11 +15,17 @@
 #include "expert_node/expert_engine.h"
 #include "expert_node/expert_service.h"
 #include "expert_node/options.h"
+#include "expert_node/storage/ledger_keeper.h"
+#include "expert_node/storage/memory_governor.h"
 #include "expert_node/storage/read_rate_meter.h"
+#include "expert_node/storage/stored_experts.h"
 #include "expert_node/storage/tiered_store.h"
 #include "proto/expert.pb.h"
 
 namespace deltafin {
+
+class InstalledExperts;
+class StorageService;
 
 class ExpertNode {
  public:
@@ -60,20 +66,35 @@ class ExpertNode {
   double kernel_rate() const { return kernel_rate_; }
   ReadRateReport read_rate() const;
   v1::NodeCounters counters() const { return service_->counters(); }
+  // Memory for experts, as it is now.
+  uint64_t tier_bytes() const { return store_->stats().capacity_bytes; }
+  // Null where the experts do not come from an installed model.
+  StoredExperts* stored_experts() { return upkeep_.stored_experts.get(); }
 
   // Refuses new work, waits up to `drain` for what runs, then stops that at its
   // next slice and ends streams and server. Blocks. Idempotent.
   void Shutdown(absl::Duration drain);
 
  private:
+  // What Create adds: it looks after the tier and the drive below it.
+  struct Upkeep {
+    std::unique_ptr<MemoryGovernor> governor;
+    std::unique_ptr<LedgerKeeper> ledger;
+    std::unique_ptr<StoredExperts> stored_experts;  // null: none
+    std::unique_ptr<StorageService> service;        // the same
+  };
+
   ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
              std::unique_ptr<TieredStore> store,
              std::unique_ptr<ReadRateMeter> meter);
+  // `installed` is below the tier, or null.
+  void BeginUpkeep(InstalledExperts* installed);
 
   const ExpertNodeOptions options_;
   const ModelSpec spec_;
   const std::unique_ptr<ReadRateMeter> meter_;  // null: nothing is told
   const std::unique_ptr<TieredStore> store_;
+  Upkeep upkeep_;
   double kernel_rate_ = 0;
   std::unique_ptr<ExpertEngine> engine_;
   v1::HandshakeReply identity_;

@@ -15,6 +15,7 @@
 #include "expert_node/data_folder.h"
 #include "expert_node/disk_measurement.h"
 #include "expert_node/expert_node.h"
+#include "expert_node/ledger_rebuild.h"
 #include "expert_node/node_flags.h"
 #include "expert_node/node_membership.h"
 #include "expert_node/node_metrics.h"
@@ -109,6 +110,7 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   if (!command.join.data_dir.empty()) {
     ASSIGN_OR_RETURN(folder, DataFolder::Open(command.join.data_dir));
     command.options.node_id = folder->node_id();
+    command.options.data_dir = command.join.data_dir;
     command.options.sustained_read = folder->sustained_read();
   }
   ASSIGN_OR_RETURN(command.options.hub,
@@ -134,6 +136,16 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   return status;
 }
 
+absl::Status Run(const NodeCommand& command, TerminationSignal& signals) {
+  const std::string& data_dir = command.join.data_dir;
+  if (command.rebuild_ledger) return RebuildLedger(command.options, data_dir);
+  if (command.measure_disk > absl::ZeroDuration()) {
+    return RunDiskMeasurement(command.options.model_dir, data_dir,
+                              command.measure_disk);
+  }
+  return Serve(command, signals);
+}
+
 }  // namespace
 }  // namespace deltafin
 
@@ -147,10 +159,6 @@ int main(int argc, char** argv) {
     Fail(status);
     return kExitUsage;
   }
-  const absl::Status status =
-      command.measure_disk > absl::ZeroDuration()
-          ? RunDiskMeasurement(command.options.model_dir, command.join.data_dir,
-                               command.measure_disk)
-          : Serve(command, signals);
+  const absl::Status status = Run(command, signals);
   return status.ok() ? kExitOk : Fail(status);
 }

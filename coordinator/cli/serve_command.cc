@@ -22,6 +22,7 @@
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/frontend/inference_service.h"
 #include "coordinator/http_api.h"
+#include "expert_node/storage_service.h"
 
 namespace deltafin {
 namespace {
@@ -174,6 +175,11 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   });
   std::vector<grpc::Service*> services{&service, &admin};
   if (coordinator.accepts_nodes()) services.push_back(&cluster);
+  std::unique_ptr<StorageService> storage;
+  if (StoredExperts* const stored = membership.stored_experts()) {
+    storage = std::make_unique<StorageService>(*stored);
+    services.push_back(storage.get());
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
   std::unique_ptr<HttpServer> metrics;

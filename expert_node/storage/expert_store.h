@@ -39,6 +39,10 @@ class ExpertStore {
     return true;
   }
 
+  // Slices of an expert that one read may take alone without costing more than
+  // with the others: what is not urgent is read in such pieces.
+  virtual int slices_per_read() const { return shape().num_slices(); }
+
   // Reads `run` of an expert. out[i] receives slice run.first + i in tile
   // order, shape().slice_offset(s + 1) - slice_offset(s) bytes; `ready(s)` is
   // called as soon as its bytes are complete and checked, on this thread.

@@ -25,6 +25,8 @@ class ThrottledStore : public ExpertStore {
     return lower_->IsNear(key, run);
   }
 
+  int slices_per_read() const override { return lower_->slices_per_read(); }
+
   // Slices become ready at the pace of the disk.
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,

@@ -43,7 +43,7 @@ DOORS = {
     "nlohmann JSON": (r"nlohmann/", ("*.cc",)),
     "simdjson": (r"simdjson", ("common/base/*.cc",)),
     "OpenSSL": (r"openssl/", ("common/base/digest.cc", "common/net/certificate*.cc", "common/net/openssl_objects.*")),
-    "xxHash": (r"xxhash", ("common/base/digest.cc",)),
+    "xxHash": (r"xxh(ash|_x86dispatch)", ("common/base/digest.cc",)),
     "PCRE2": (r"pcre2", ("coordinator/frontend/*.cc",)),
     "CLI11": (r"CLI/", ("coordinator/cli/*.cc", "expert_node/*_flags.cc", "*/main.cc")),
     "intrinsics": (r"\w*intrin\.h|arm_neon\.h|arm_sve\.h|cuda", ("kernels/*/*",)),
