@@ -1,5 +1,7 @@
 #include "coordinator/cluster/cluster_service.h"
 
+#include <utility>
+
 #include "common/base/log.h"
 #include "common/net/grpc_status.h"
 
@@ -25,6 +27,15 @@ grpc::Status ClusterService::Heartbeat(grpc::ServerContext*,
       registry_.Heartbeat(*request);
   if (!heard.ok()) return ToGrpc(heard.status());
   *reply = *heard;
+  return grpc::Status::OK;
+}
+
+grpc::Status ClusterService::NextCopies(grpc::ServerContext*,
+                                        const v1::NextCopiesRequest* request,
+                                        v1::NextCopiesReply* reply) {
+  absl::StatusOr<v1::NextCopiesReply> copies = registry_.NextCopies(*request);
+  if (!copies.ok()) return ToGrpc(copies.status());
+  *reply = *std::move(copies);
   return grpc::Status::OK;
 }
 

@@ -14,6 +14,7 @@ namespace deltafin {
 // SliceSet, identities by CheckNodeIdentity.
 absl::Status CheckJoinFields(const v1::JoinRequest& request);
 absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request);
+absl::Status CheckNextCopiesFields(const v1::NextCopiesRequest& request);
 absl::Status CheckLeaveFields(const v1::LeaveRequest& request);
 
 // OK when the address may be called: where only this machine may be, its host
