@@ -80,6 +80,8 @@ void CudaExperts::State::Carve(Carver* carver) {
   carver->Take(&view.counts, 1);
   carver->Take(&view.ready, jobs);
   carver->Take(&view.errors, 1);
+  carver->Take(&view.zeros.limbs, cuda::kZeroGroups * cuda::kActivationBytes);
+  carver->Take(&view.zeros.heads, cuda::kZeroGroups);
   carver->Take(&view.latent.limbs, rows * cuda::kActivationBytes);
   carver->Take(&view.latent.heads, rows);
   carver->Take(&view.inner.limbs, inner * cuda::kActivationBytes);
@@ -104,9 +106,10 @@ bool CudaExperts::State::Start(std::string* why) {
   view.num_experts = limits.num_experts;
   view.top_k = limits.top_k;
   view.records = records;
+  view.blocks = blocks;
   view.lead = blocks / view.up_units() + kSpareJobs;
-  return Check(cudaMemset(records, 0, limits.num_experts * sizeof(*records)),
-               "clearing memory", why) &&
+  return Check(cudaMemset(memory->data(), 0, memory->size()), "clearing memory",
+               why) &&
          Check(cudaMemcpy(view.errors, &kNoErrors, sizeof(kNoErrors),
                           cudaMemcpyHostToDevice),
                "clearing its errors", why);
@@ -148,7 +151,7 @@ bool CudaExperts::Enqueue(const CudaExpertCall& call, std::string* why) {
   return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
          s.Check(cuda::LaunchPrepare(s.view, s.stream), "starting a layer",
                  why) &&
-         s.Check(cuda::LaunchLayer(s.view, s.blocks, s.stream),
+         s.Check(cuda::LaunchLayer(s.view, s.stream),
                  "starting a layer's experts", why);
 }
 

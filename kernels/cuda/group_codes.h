@@ -28,11 +28,15 @@ namespace deltafin::cuda {
 inline constexpr int kActivationBytes = 128;
 inline constexpr int kProductTokens = 4;  // of one matrix instruction
 
-// Beside them: `start` undoes the +12 of the codes, `fields` is e - 1 in both
-// halves.
-struct ActivationHead {
+// Beside them: what the first product starts with, all of it mod 2^32. `start`
+// undoes the +12 of the codes and comes to both rows of the lane; the second
+// one's limb 1 starts at `fields`, e - 1 in both halves, which `second_start`
+// takes back.
+struct alignas(16) ActivationHead {
   int32_t start;
-  uint32_t fields;
+  int32_t zero;
+  int32_t second_start;  // start - 256 * fields
+  int32_t fields;
 };
 
 // Byte offset of limb `limb` of column `column` (0..31).
@@ -46,7 +50,11 @@ DELTAFIN_HOST_DEVICE int ActivationOffset(int column, int limb) {
 DELTAFIN_HOST_DEVICE uint32_t BytesByNibble(uint32_t low, uint32_t high,
                                             uint32_t nibbles) {
 #ifdef __CUDA_ARCH__
-  return __byte_perm(low, high, nibbles);
+  uint32_t bytes;  // the intrinsic __byte_perm would clear the high bits
+  asm("prmt.b32 %0, %1, %2, %3;"
+      : "=r"(bytes)
+      : "r"(low), "r"(high), "r"(nibbles));
+  return bytes;
 #else
   uint32_t bytes = 0;
   for (int i = 0; i < 4; ++i) {
@@ -65,6 +73,8 @@ DELTAFIN_HOST_DEVICE uint32_t BytesByNibble(uint32_t low, uint32_t high,
 struct Multipliers {
   uint32_t one = 1;
   uint32_t minus_one = 0xffffffff;
+  uint32_t limb1 = 256;
+  uint32_t limb2 = 65536;
 };
 
 // kShiftedCode of four nibbles: from one table where the sign is clear, from
@@ -105,10 +115,11 @@ DELTAFIN_HOST_DEVICE void GroupFactors(uint32_t scales, uint32_t fields,
 }
 
 // The group's sum from the sums of its limbs, the lowest with `start` in it.
-DELTAFIN_HOST_DEVICE int32_t CombineLimbs(int32_t l0, int32_t l1, int32_t l2) {
-  return static_cast<int32_t>(static_cast<uint32_t>(l0) +
-                              static_cast<uint32_t>(l1) * 256u +
-                              static_cast<uint32_t>(l2) * 65536u);
+DELTAFIN_HOST_DEVICE int32_t CombineLimbs(int32_t l0, int32_t l1, int32_t l2,
+                                          Multipliers m) {
+  const uint32_t low =
+      static_cast<uint32_t>(l1) * m.limb1 + static_cast<uint32_t>(l0);
+  return static_cast<int32_t>(static_cast<uint32_t>(l2) * m.limb2 + low);
 }
 
 // The biased exponent E of a group from its largest magnitude's bits.
@@ -135,8 +146,11 @@ DELTAFIN_HOST_DEVICE void SplitLimbs(int32_t x, int8_t limb[3]) {
 
 DELTAFIN_HOST_DEVICE ActivationHead HeadOf(int field, int32_t sum) {
   const auto below = static_cast<uint32_t>(field - kExponentOffset - 1);
-  return {static_cast<int32_t>(0u - 12u * static_cast<uint32_t>(sum)),
-          (below & 0xffffu) | below << 16};
+  const uint32_t fields = (below & 0xffffu) | below << 16;
+  const uint32_t start = 0u - 12u * static_cast<uint32_t>(sum);
+  return {static_cast<int32_t>(start), 0,
+          static_cast<int32_t>(start - 256u * fields),
+          static_cast<int32_t>(fields)};
 }
 
 }  // namespace deltafin::cuda

@@ -16,7 +16,7 @@ cudaError_t LaunchPrepare(const LayerView& view, cudaStream_t stream);
 // Blocks of RunLayer that the current card holds at once.
 cudaError_t LayerBlocks(int* blocks);
 
-// The jobs of a prepared layer.
-cudaError_t LaunchLayer(const LayerView& view, int blocks, cudaStream_t stream);
+// The jobs of a prepared layer. REQUIRES: view.blocks is at most LayerBlocks.
+cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream);
 
 }  // namespace deltafin::cuda

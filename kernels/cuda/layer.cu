@@ -1,6 +1,7 @@
 // The routed experts of a layer: one launch whose blocks stay and take units in
 // order (unit_order.h) until none is left.
 #include "kernels/cuda/launches.h"
+#include "kernels/cuda/single_token.cuh"
 #include "kernels/cuda/strip.cuh"
 #include "kernels/cuda/unit_order.h"
 #include "kernels/fixed_point.h"
@@ -16,10 +17,14 @@ constexpr int kBlocksPerMultiprocessor = 3;
 static_assert(kWarps == 2 * kUnitStrips);
 
 struct Shared {
+  WarpStages stages[kWarps];
+  QuadTurn turns[kWarps];
   alignas(16) uint8_t limbs[kProductTokens][kSliceGroups][kActivationBytes];
   ActivationHead heads[kProductTokens][kSliceGroups];
+  alignas(16) uint8_t zero_limbs[kTileGroups][kActivationBytes];
+  ActivationHead zero_heads[kTileGroups];
   float up[kUnitStrips][32][4];
-  int unit;
+  int next;
 };
 
 __device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
@@ -77,46 +82,64 @@ __device__ bool StoreGroup(const float h[4], bool real, uint8_t* limbs,
   return finite;
 }
 
+// The strip of gate or up that this warp has, as the value of its four rows for
+// its token.
+__device__ void MultiplyUp(const LayerView& view, const Job& job, int strip,
+                           bool is_up, Shared& shared, float y[4]) {
+  const int groups = view.shape.latent_size / kMxfp4Group;
+  const size_t matrix =
+      static_cast<size_t>(job.columns) * groups * kGroupRowBytes;
+  StripTiles tiles(job.slice + (is_up ? matrix : 0), job.columns, strip, groups,
+                   shared.stages[Warp()]);
+  const Pair* pairs = view.pairs + job.first_pair;
+  if (job.num_pairs == 1) {
+    const size_t row = static_cast<size_t>(pairs[0].token) * groups;
+    MultiplyStripOnce<false>(
+        tiles,
+        SingleActivations(view.latent.limbs + row * kActivationBytes,
+                          view.latent.heads + row, groups),
+        view.multipliers, shared.turns[Warp()], y);
+  } else {
+    MultiplyStrip<false>(
+        tiles, groups,
+        LaneActivations(view.latent, view.zeros, groups, job.num_pairs,
+                        [&](int t) { return pairs[t].token; }),
+        view.multipliers, y);
+  }
+}
+
+// SiTU of one lane's rows to the group that down reads.
+__device__ void StoreInner(const LayerView& view, int job_index, const Job& job,
+                           int strip, const float gate[4], const float up[4]) {
+  const int t = Lane() % 4;
+  const bool real = t < job.num_pairs;
+  bool ok = AllFinite(gate) && AllFinite(up);
+  float h[4];
+  for (int i = 0; i < 4; ++i) h[i] = Situ(gate[i], up[i], view.situ);
+  const size_t row = static_cast<size_t>(job_index) * kProductTokens + t;
+  const size_t group = row * kSliceGroups + strip;
+  ok &= StoreGroup(h, real, view.inner.limbs + group * kActivationBytes,
+                   view.inner.heads + group);
+  if (real && !ok) {
+    ReportOverflow(view, job, view.pairs[job.first_pair + t].token);
+  }
+}
+
 // 128 rows of gate and of up, then their SiTU as the groups that down reads.
 __device__ void RunUp(const LayerView& view, int job_index, int part,
                       Shared& shared) {
   const Job job = view.jobs[job_index];
-  const int groups = view.shape.latent_size / kMxfp4Group;
   const int strip = part * kUnitStrips + Warp() % kUnitStrips;
   const bool is_up = Warp() >= kUnitStrips;
   const bool busy = strip * kStripRows < job.columns;
-  float y[4] = {0, 0, 0, 0};
-  if (busy) {
-    const Pair* pairs = view.pairs + job.first_pair;
-    const size_t matrix = static_cast<size_t>(job.columns) * groups * 17;
-    MultiplyStrip<false>(
-        StripTiles(job.slice + (is_up ? matrix : 0), job.columns, strip,
-                   groups),
-        LaneActivations(view.latent.limbs, view.latent.heads, groups,
-                        job.num_pairs, [&](int t) { return pairs[t].token; }),
-        view.multipliers, y);
-    if (is_up) {
-      for (int i = 0; i < 4; ++i) {
-        shared.up[Warp() % kUnitStrips][Lane()][i] = y[i];
-      }
-    }
+  float y[4];
+  if (busy) MultiplyUp(view, job, strip, is_up, shared, y);
+  float* up = shared.up[Warp() % kUnitStrips][Lane()];
+  if (busy && is_up) {
+    for (int i = 0; i < 4; ++i) up[i] = y[i];
   }
   __syncthreads();
-  if (busy && !is_up) {
-    const float* up = shared.up[Warp()][Lane()];
-    const int t = Lane() % 4;
-    const bool real = t < job.num_pairs;
-    bool ok = AllFinite(y) && AllFinite(up);
-    float h[4];
-    for (int i = 0; i < 4; ++i) h[i] = Situ(y[i], up[i], view.situ);
-    const size_t row = static_cast<size_t>(job_index) * kProductTokens + t;
-    const size_t group = row * kSliceGroups + strip;
-    ok &= StoreGroup(h, real, view.inner.limbs + group * kActivationBytes,
-                     view.inner.heads + group);
-    if (real && !ok) {
-      ReportOverflow(view, job, view.pairs[job.first_pair + t].token);
-    }
-  }
+  if (busy && !is_up) StoreInner(view, job_index, job, strip, y, up);
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) atomicAdd(&view.ready[job_index], 1);
@@ -138,74 +161,104 @@ __device__ void FetchInner(const LayerView& view, int job_index, const Job& job,
   auto* to = reinterpret_cast<uint4*>(shared.limbs);
   const int words = job.num_pairs * kSliceGroups * (kActivationBytes / 16);
   for (int i = threadIdx.x; i < words; i += kThreads) to[i] = __ldcg(limbs + i);
-  const auto* heads = reinterpret_cast<const int2*>(view.inner.heads + row);
+  const auto* heads = reinterpret_cast<const uint4*>(view.inner.heads + row);
+  auto* to_heads = reinterpret_cast<uint4*>(shared.heads);
   for (int i = threadIdx.x; i < job.num_pairs * kSliceGroups; i += kThreads) {
-    reinterpret_cast<int2*>(shared.heads)[i] = __ldcg(heads + i);
+    to_heads[i] = __ldcg(heads + i);
   }
   __syncthreads();
 }
 
-// Adds one lane's rows to its token's sums.
-__device__ void AddFixed(const LayerView& view, const Job& job, int row,
+// Adds a strip's rows from `first_row` to its tokens' sums. Lane (g, c) holds
+// rows 4g..4g+3 of token c and adds row 4g+c of each token.
+__device__ void AddFixed(const LayerView& view, const Job& job, int first_row,
                          const float y[4]) {
-  const int t = Lane() % 4;
-  if (t >= job.num_pairs) return;
-  const Pair pair = view.pairs[job.first_pair + t];
-  auto* sums = reinterpret_cast<unsigned long long*>(
-      view.sums + static_cast<size_t>(pair.token) * view.shape.latent_size +
-      row);
-  bool ok = true;
-  for (int i = 0; i < 4; ++i) {
+  const int row = Lane() % 4;
+  for (int t = 0; t < job.num_pairs; ++t) {
+    float value = 0;
+    for (int i = 0; i < 4; ++i) {
+      const float other = __shfl_sync(~0u, y[i], Lane() / 4 * 4 + t);
+      value = i == row ? other : value;
+    }
+    const Pair pair = view.pairs[job.first_pair + t];
     const double product =
-        static_cast<double>(pair.weight) * static_cast<double>(y[i]);  // exact
-    ok = ok && fabs(product) < kFixedLimit;
+        static_cast<double>(pair.weight) * static_cast<double>(value);  // exact
+    if (!(fabs(product) < kFixedLimit)) ReportOverflow(view, job, pair.token);
     const long long term = __double2ll_rn(product * kFixedScale);
-    atomicAdd(sums + i, static_cast<unsigned long long>(term));
+    auto* sums = reinterpret_cast<unsigned long long*>(view.sums);
+    atomicAdd(sums + static_cast<size_t>(pair.token) * view.shape.latent_size +
+                  first_row + Lane(),
+              static_cast<unsigned long long>(term));
   }
-  if (!ok) ReportOverflow(view, job, pair.token);
 }
 
-// One row block of down.
+// One row block of down, whose weights are on their way before its activations
+// are there.
 __device__ void RunDown(const LayerView& view, int job_index, int part,
                         Shared& shared) {
   const Job job = view.jobs[job_index];
-  FetchInner(view, job_index, job, shared);
   const int groups = job.columns / kMxfp4Group;
   const int latent = view.shape.latent_size;
   const int first_row = part * kTileBlockRows;
   const int rows = min(kTileBlockRows, latent - first_row);
-  const int row = Warp() * kStripRows;
-  if (row >= rows) return;
-  const size_t matrix =
-      static_cast<size_t>(job.columns) * (latent / kMxfp4Group) * 17;
-  const uint8_t* block =
-      job.slice + 2 * matrix + static_cast<size_t>(first_row) * groups * 17;
-  float y[4] = {0, 0, 0, 0};
-  MultiplyStrip<true>(
-      StripTiles(block, rows, Warp(), groups),
-      LaneActivations(&shared.limbs[0][0][0], &shared.heads[0][0], kSliceGroups,
-                      job.num_pairs, [](int t) { return t; }),
-      view.multipliers, y);
-  AddFixed(view, job, first_row + row + Lane() / 4 * 4, y);
+  const bool busy = Warp() * kStripRows < rows;
+  const size_t before =
+      static_cast<size_t>(2) * job.columns * (latent / kMxfp4Group) *
+          kGroupRowBytes +
+      static_cast<size_t>(first_row) * groups * kGroupRowBytes;
+  StripTiles tiles(job.slice + before, rows, Warp(), busy ? groups : 0,
+                   shared.stages[Warp()]);
+  FetchInner(view, job_index, job, shared);
+  if (!busy) return;
+  float y[4];
+  if (job.num_pairs == 1) {
+    MultiplyStripOnce<true>(
+        tiles,
+        SingleActivations(&shared.limbs[0][0][0], &shared.heads[0][0], groups),
+        view.multipliers, shared.turns[Warp()], y);
+  } else {
+    MultiplyStrip<true>(
+        tiles, groups,
+        LaneActivations({&shared.limbs[0][0][0], &shared.heads[0][0]},
+                        {&shared.zero_limbs[0][0], shared.zero_heads},
+                        kSliceGroups, job.num_pairs, [](int t) { return t; }),
+        view.multipliers, y);
+  }
+  AddFixed(view, job, first_row + Warp() * kStripRows, y);
+}
+
+// The launch may begin before Prepare has ended.
+__device__ void WaitForPrepare() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
 }
 
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     RunLayer(LayerView view) {
   __shared__ Shared shared;
+  WaitForPrepare();
+  for (int i = threadIdx.x; i < kTileGroups * kActivationBytes; i += kThreads) {
+    (&shared.zero_limbs[0][0])[i] = 0;
+  }
+  if (threadIdx.x < kTileGroups) shared.zero_heads[threadIdx.x] = {0, 0, 0, 0};
   const UnitOrder order = {view.counts->num_jobs, view.up_units(),
                            view.down_units(), view.lead};
-  while (true) {
-    __syncthreads();  // the unit before is done with `shared`
-    if (threadIdx.x == 0) shared.unit = atomicAdd(&view.counts->next_unit, 1);
-    __syncthreads();
-    const int position = shared.unit;
-    if (position >= order.size()) return;
+  int position = blockIdx.x;
+  while (position < order.size()) {
+    // Asked for early, as the answer takes a while.
+    int next = 0;
+    if (threadIdx.x == 0) next = atomicAdd(&view.counts->next_unit, 1);
     const Unit unit = order.At(position);
     if (unit.down) {
       RunDown(view, unit.job, unit.part, shared);
     } else {
       RunUp(view, unit.job, unit.part, shared);
     }
+    if (threadIdx.x == 0) shared.next = next;
+    __syncthreads();  // `shared` is free after the next one
+    position = shared.next;
+    __syncthreads();
   }
 }
 
@@ -228,10 +281,17 @@ cudaError_t LayerBlocks(int* blocks) {
   return error;
 }
 
-cudaError_t LaunchLayer(const LayerView& view, int blocks,
-                        cudaStream_t stream) {
-  RunLayer<<<blocks, kThreads, 0, stream>>>(view);
-  return cudaGetLastError();
+cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = view.blocks;
+  config.blockDim = kThreads;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, RunLayer, view);
 }
 
 }  // namespace deltafin::cuda

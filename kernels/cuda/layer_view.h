@@ -13,6 +13,7 @@ namespace deltafin::cuda {
 
 inline constexpr int kUpRows =
     128;  // gate rows, and as many up rows, of a unit
+inline constexpr int kZeroGroups = 8;
 inline constexpr int kSliceGroups = kSliceColumns / kMxfp4Group;
 
 // One slice of one expert for up to four of its tokens.
@@ -56,6 +57,7 @@ struct LayerView {
   int num_experts;
   int top_k;
   int num_tokens;
+  int blocks;                       // of RunLayer
   int lead;                         // of UnitOrder
   const CudaExpertRecord* records;  // [num_experts]
   const CudaExpertRoute* routes;    // [num_tokens, top_k]
@@ -66,6 +68,7 @@ struct LayerView {
   JobCounts* counts;
   int32_t* ready;  // [jobs] finished units of gate and up
   Errors* errors;
+  Activations zeros;   // a few groups of them
   Activations latent;  // rows are tokens, groups those of L
   Activations inner;   // rows are job * kProductTokens + its token, groups
                        // those of a slice

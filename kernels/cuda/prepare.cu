@@ -74,7 +74,7 @@ __device__ void MakeJobs(const LayerView& view, int* count) {
     pairs_before += all_pairs;
     jobs_before += all_jobs;
   }
-  if (threadIdx.x == 0) *view.counts = {jobs_before, 0};
+  if (threadIdx.x == 0) *view.counts = {jobs_before, view.blocks};
 }
 
 __device__ void GroupByExpert(const LayerView& view) {
@@ -125,6 +125,9 @@ __device__ void QuantizeGroup(const LayerView& view, int token, int group) {
 }
 
 __global__ void __launch_bounds__(kThreads) Prepare(LayerView view) {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();  // RunLayer waits for the rest
+#endif
   if (blockIdx.x == 0) {
     GroupByExpert(view);
     return;

@@ -73,7 +73,11 @@ void AddGroup(const uint8_t* octets, const uint8_t* scales,
         }
       }
       if (c < num_tokens) {
-        low.sums[lane][0] = low.sums[lane][2] = tokens.heads[c][group].start;
+        const cuda::ActivationHead& head = tokens.heads[c][group];
+        low.sums[lane][0] = head.start;
+        low.sums[lane][1] = head.zero;
+        low.sums[lane][2] = head.second_start;
+        low.sums[lane][3] = head.fields;
       }
     }
     low.Run();
@@ -88,7 +92,7 @@ void AddGroup(const uint8_t* octets, const uint8_t* scales,
       for (int i = 0; i < 2; ++i) {
         const int32_t sum =
             cuda::CombineLimbs(low.sums[lane][2 * i], low.sums[lane][2 * i + 1],
-                               high.sums[lane][2 * i]);
+                               high.sums[lane][2 * i], {});
         float& acc = y[(first + 2 * half + i) * 4 + token];
         acc = fmaf(static_cast<float>(sum), factor[2 * half + i], acc);
       }

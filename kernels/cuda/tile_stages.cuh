@@ -1,0 +1,148 @@
+// kernels/cuda/tile_stages.cuh
+//
+// The tiles of a strip on their way from the card's memory through shared
+// memory to the lanes of a warp. Private to kernels/cuda/.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/mxfp4.h"
+
+namespace deltafin::cuda {
+namespace {
+
+// Tiles on their way to a warp: with 24 warps on a multiprocessor 104 KB, four
+// times what bandwidth times latency asks for.
+constexpr int kStages = 4;
+
+// Tiles in shared memory. Codes: groups of four octets of 128 bytes; octet q of
+// a group has the 16 bytes of rows 4a..4a+3 at chunk a ^ 2q, so that eight
+// lanes in a row read every bank once. Then the scales as in the tile.
+struct WarpStages {
+  alignas(16) uint8_t bytes[kStages][kTileBytes];
+};
+constexpr int kGroupCodeBytes = kOctetsPerGroup * kOctetBytes;
+constexpr int kStageScales = kTileGroups * kGroupCodeBytes;
+
+__device__ __forceinline__ uint32_t SharedAddress(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+__device__ __forceinline__ uint4 LoadShared16(uint32_t at) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "r"(at)
+               : "memory");
+  return v;
+}
+
+__device__ __forceinline__ uint32_t LoadShared4(uint32_t at) {
+  uint32_t v;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ uint32_t LoadShared1(uint32_t at) {
+  uint32_t v;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
+  return v;
+}
+
+// Starts a copy of 16 bytes to shared memory past the first-level cache, where
+// `wanted`.
+__device__ __forceinline__ void CopyAsync16(uint32_t to, const uint8_t* from,
+                                            bool wanted = true) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %2, 0;"
+      "  @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(to),
+      "l"(from), "r"(static_cast<int>(wanted))
+      : "memory");
+}
+
+// One lane's part of a group: rows 4g..4g+3 of octet c, and scales.
+struct GroupPart {
+  uint4 codes;
+  uint32_t scales;
+};
+
+enum class Scales {
+  kOfFourRows,  // rows 4g..4g+3, a byte each
+  kOfOneRow,    // the row with the lane's number
+};
+
+// The tiles of 32 rows of a row block.
+class StripTiles {
+ public:
+  // block: the row block's first byte; rows: how many it has. Starts copying.
+  __device__ __forceinline__ StripTiles(const uint8_t* block, int rows,
+                                        int strip, int groups,
+                                        WarpStages& stages)
+      : stride_(rows * kTileGroups * kGroupRowBytes),
+        half_back_(groups % kTileGroups == 0 ? -1 : strip * (kTileBytes / 2)),
+        full_left_(groups / kTileGroups),
+        first_stage_(SharedAddress(&stages)),
+        stage_(first_stage_) {
+    from_ = block + strip * kTileBytes + kTileScaleBytes + Lane() * 16;
+    const int octet = Lane() / 8;
+    to_ = octet * kOctetBytes + (Lane() % 8 ^ 2 * octet) * 16;
+    for (int s = 0; s < kStages; ++s) Copy(first_stage_ + s * kTileBytes);
+  }
+
+  // Waits for this lane's parts of the next tile; the stage takes another copy.
+  template <Scales kScales>
+  __device__ __forceinline__ void Next(GroupPart part[kTileGroups]) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 1) : "memory");
+    __syncwarp();
+    const int g = Lane() / 4;
+    const int c = Lane() % 4;
+    const uint32_t codes = stage_ + c * kOctetBytes + ((g ^ 2 * c) * 16);
+    const uint32_t scales = stage_ + kStageScales;
+#pragma unroll
+    for (int i = 0; i < kTileGroups; ++i) {
+      part[i].codes = LoadShared16(codes + i * kGroupCodeBytes);
+      part[i].scales = kScales == Scales::kOfOneRow
+                           ? LoadShared1(scales + Lane() + i * kTileRows)
+                           : LoadShared4(scales + 4 * g + i * kTileRows);
+    }
+    __syncwarp();
+    Copy(stage_);
+    stage_ += kTileBytes;
+    if (stage_ == first_stage_ + kStages * kTileBytes) stage_ = first_stage_;
+  }
+
+ private:
+  __device__ __forceinline__ static int Lane() { return threadIdx.x % 32; }
+
+  // Starts the copy of the next tile, if there is one.
+  __device__ __forceinline__ void Copy(uint32_t stage) {
+    if (full_left_ > 0) {
+      CopyAsync16(stage + to_, from_);
+      CopyAsync16(stage + to_ + kGroupCodeBytes, from_ + kGroupCodeBytes);
+      CopyAsync16(stage + kStageScales + Lane() * 16, from_ - kTileScaleBytes,
+                  Lane() < kTileScaleBytes / 16);
+      from_ += stride_;
+      full_left_ -= 1;
+    } else if (half_back_ >= 0) {
+      // One group: tiles and scales have half their size.
+      const uint8_t* codes = from_ - half_back_ - kTileRows;
+      CopyAsync16(stage + to_, codes);
+      CopyAsync16(stage + kStageScales + Lane() * 16, codes - kTileRows,
+                  Lane() < kTileRows / 16);
+      half_back_ = -1;
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  const uint8_t* from_;  // this lane's 16 bytes of the next tile's codes
+  int stride_;
+  int half_back_;  // half the size of the tiles before the strip's in their
+                   // chunk, where a half tile is still to come; else -1
+  int full_left_;  // full tiles to copy
+  uint32_t to_;    // this lane's place in a stage
+  uint32_t first_stage_;
+  uint32_t stage_;  // of the next tile to be read
+};
+
+}  // namespace
+}  // namespace deltafin::cuda
