@@ -71,19 +71,23 @@ DELTAFIN_HOST_DEVICE uint32_t BytesByNibble(uint32_t low, uint32_t high,
 // Constants that the compiler must not know: products with them run beside the
 // logic unit, which is the busiest.
 struct Multipliers {
-  uint32_t one = 1;
   uint32_t minus_one = 0xffffffff;
   uint32_t limb1 = 256;
   uint32_t limb2 = 65536;
 };
 
-// kShiftedCode of four nibbles: from one table where the sign is clear, from
-// another, in the order of inverted nibbles, where it is set.
-DELTAFIN_HOST_DEVICE uint32_t ShiftedCodes(uint32_t nibbles, Multipliers m) {
+// kShiftedCode of four nibbles as the sum of two: those whose sign is clear,
+// with zeros elsewhere, and those whose sign is set, from a table in the order
+// of inverted nibbles.
+struct SplitCodes {
+  uint32_t positive;
+  uint32_t negative;
+};
+
+DELTAFIN_HOST_DEVICE SplitCodes ShiftedCodes(uint32_t nibbles, Multipliers m) {
   const uint32_t inverted = nibbles * m.minus_one + m.minus_one;
-  const uint32_t positive = BytesByNibble(0x0f0e0d0c, 0x18141210, nibbles);
-  const uint32_t negative = BytesByNibble(0x08060400, 0x0c0b0a09, inverted);
-  return positive * m.one + negative;  // one of two bytes is zero
+  return {BytesByNibble(0x0f0e0d0c, 0x18141210, nibbles),
+          BytesByNibble(0x08060400, 0x0c0b0a09, inverted)};
 }
 
 // (a + e - 1 clamped to 0..255) of two halves.

@@ -24,6 +24,7 @@ struct Shared {
   alignas(16) uint8_t zero_limbs[kTileGroups][kActivationBytes];
   ActivationHead zero_heads[kTileGroups];
   float up[kUnitStrips][32][4];
+  Pair pairs[kProductTokens];
   int next;
 };
 
@@ -161,6 +162,9 @@ __device__ void FetchInner(const LayerView& view, int job_index, const Job& job,
   auto* to = reinterpret_cast<uint4*>(shared.limbs);
   const int words = job.num_pairs * kSliceGroups * (kActivationBytes / 16);
   for (int i = threadIdx.x; i < words; i += kThreads) to[i] = __ldcg(limbs + i);
+  if (threadIdx.x < job.num_pairs) {
+    shared.pairs[threadIdx.x] = view.pairs[job.first_pair + threadIdx.x];
+  }
   const auto* heads = reinterpret_cast<const uint4*>(view.inner.heads + row);
   auto* to_heads = reinterpret_cast<uint4*>(shared.heads);
   for (int i = threadIdx.x; i < job.num_pairs * kSliceGroups; i += kThreads) {
@@ -171,8 +175,8 @@ __device__ void FetchInner(const LayerView& view, int job_index, const Job& job,
 
 // Adds a strip's rows from `first_row` to its tokens' sums. Lane (g, c) holds
 // rows 4g..4g+3 of token c and adds row 4g+c of each token.
-__device__ void AddFixed(const LayerView& view, const Job& job, int first_row,
-                         const float y[4]) {
+__device__ void AddFixed(const LayerView& view, const Job& job,
+                         const Pair* pairs, int first_row, const float y[4]) {
   const int row = Lane() % 4;
   for (int t = 0; t < job.num_pairs; ++t) {
     float value = 0;
@@ -180,7 +184,7 @@ __device__ void AddFixed(const LayerView& view, const Job& job, int first_row,
       const float other = __shfl_sync(~0u, y[i], Lane() / 4 * 4 + t);
       value = i == row ? other : value;
     }
-    const Pair pair = view.pairs[job.first_pair + t];
+    const Pair pair = pairs[t];
     const double product =
         static_cast<double>(pair.weight) * static_cast<double>(value);  // exact
     if (!(fabs(product) < kFixedLimit)) ReportOverflow(view, job, pair.token);
@@ -192,24 +196,11 @@ __device__ void AddFixed(const LayerView& view, const Job& job, int first_row,
   }
 }
 
-// One row block of down, whose weights are on their way before its activations
-// are there.
-__device__ void RunDown(const LayerView& view, int job_index, int part,
-                        Shared& shared) {
-  const Job job = view.jobs[job_index];
+// The warp's strip of a row block of down, from `first_row`, with its sums.
+__device__ __forceinline__ void MultiplyDown(const LayerView& view,
+                                             const Job& job, StripTiles& tiles,
+                                             int first_row, Shared& shared) {
   const int groups = job.columns / kMxfp4Group;
-  const int latent = view.shape.latent_size;
-  const int first_row = part * kTileBlockRows;
-  const int rows = min(kTileBlockRows, latent - first_row);
-  const bool busy = Warp() * kStripRows < rows;
-  const size_t before =
-      static_cast<size_t>(2) * job.columns * (latent / kMxfp4Group) *
-          kGroupRowBytes +
-      static_cast<size_t>(first_row) * groups * kGroupRowBytes;
-  StripTiles tiles(job.slice + before, rows, Warp(), busy ? groups : 0,
-                   shared.stages[Warp()]);
-  FetchInner(view, job_index, job, shared);
-  if (!busy) return;
   float y[4];
   if (job.num_pairs == 1) {
     MultiplyStripOnce<true>(
@@ -224,7 +215,42 @@ __device__ void RunDown(const LayerView& view, int job_index, int part,
                         kSliceGroups, job.num_pairs, [](int t) { return t; }),
         view.multipliers, y);
   }
-  AddFixed(view, job, first_row + Warp() * kStripRows, y);
+  AddFixed(view, job, shared.pairs, first_row + Warp() * kStripRows, y);
+}
+
+// Row blocks of down from `first_row` that one stream of tiles can take: full
+// ones of whole tiles, or a single one.
+__device__ int BlocksInOneStream(const Job& job, int first_row, int end_row) {
+  const bool whole = job.columns % kTileColumns == 0;
+  const int full = (end_row - first_row) / kTileBlockRows;
+  return whole && full > 0 ? full : 1;
+}
+
+// Row blocks of down. Their weights are on their way before their activations
+// are there.
+__device__ void RunDown(const LayerView& view, int job_index, int part,
+                        Shared& shared) {
+  const Job job = view.jobs[job_index];
+  const int groups = job.columns / kMxfp4Group;
+  const int latent = view.shape.latent_size;
+  const uint8_t* down = job.slice + static_cast<size_t>(2) * job.columns *
+                                        (latent / kMxfp4Group) * kGroupRowBytes;
+  int row = part * kDownBlocks * kTileBlockRows;
+  const int end = min(row + kDownBlocks * kTileBlockRows, latent);
+  bool fetched = false;
+  while (row < end) {
+    const int blocks = BlocksInOneStream(job, row, end);
+    const int rows = min(kTileBlockRows, end - row);
+    const bool busy = Warp() * kStripRows < rows;
+    StripTiles tiles(down + static_cast<size_t>(row) * groups * kGroupRowBytes,
+                     rows, Warp(), busy ? blocks * groups : 0,
+                     shared.stages[Warp()]);
+    if (!fetched) FetchInner(view, job_index, job, shared);
+    fetched = true;
+    for (int b = 0; b < blocks; ++b, row += rows) {
+      if (busy) MultiplyDown(view, job, tiles, row, shared);
+    }
+  }
 }
 
 // The launch may begin before Prepare has ended.

@@ -13,6 +13,7 @@ namespace deltafin::cuda {
 
 inline constexpr int kUpRows =
     128;  // gate rows, and as many up rows, of a unit
+inline constexpr int kDownBlocks = 7;  // row blocks of down of a unit: 244 KB
 inline constexpr int kZeroGroups = 8;
 inline constexpr int kSliceGroups = kSliceColumns / kMxfp4Group;
 
@@ -78,7 +79,8 @@ struct LayerView {
     return (columns + kUpRows - 1) / kUpRows;
   }
   DELTAFIN_HOST_DEVICE int down_units() const {
-    return (shape.latent_size + kTileBlockRows - 1) / kTileBlockRows;
+    constexpr int kRows = kDownBlocks * kTileBlockRows;
+    return (shape.latent_size + kRows - 1) / kRows;
   }
 };
 

@@ -80,10 +80,9 @@ struct RoundSums {
   __device__ __forceinline__ void Add(uint4 codes, uint4 limbs, Multipliers m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      uint32_t a[4];
-      DecodeRows(codes, half, m, a);
-      Multiply(a, limbs.x, limbs.y, low[half], low[half]);
-      Multiply(a, limbs.z, limbs.w, high[half], high[half]);
+      const DecodedRows rows(codes, half, m);
+      low[half] = Multiply(rows, limbs.x, limbs.y, low[half]);
+      high[half] = Multiply(rows, limbs.z, limbs.w, high[half]);
     }
   }
 };
@@ -105,15 +104,16 @@ __device__ __forceinline__ void TurnQuad(const float by_row[4], QuadTurn& turn,
   __syncwarp();
 }
 
-// Four groups, or the `x.left` that are there.
-template <bool kFromShared>
+// Four groups, or the `x.left` that are there. kSure: REQUIRES there are four,
+// and as many tiles to copy.
+template <bool kFromShared, bool kSure>
 __device__ __forceinline__ void AddRound(StripTiles& tiles,
                                          const SingleActivations& x,
                                          Multipliers m, QuadTurn& turn,
                                          float* y) {
   const int c = threadIdx.x % 4;
   RoundSums sums;
-  sums.low[0] = LoadWanted<kFromShared>(x.head + c, c < x.left);
+  sums.low[0] = LoadWanted<kFromShared>(x.head + c, kSure || c < x.left);
   sums.low[1] = sums.low[0];
   sums.high[0] = sums.high[1] = uint4{0, 0, 0, 0};
   const uint32_t own_fields = sums.low[0].w;
@@ -121,11 +121,13 @@ __device__ __forceinline__ void AddRound(StripTiles& tiles,
 #pragma unroll
   for (int tile = 0; tile < kRoundTiles; ++tile) {
     GroupPart part[kTileGroups];
-    if (tile * kTileGroups < x.left) tiles.Next<Scales::kOfOneRow>(part);
+    if (kSure || tile * kTileGroups < x.left) {
+      tiles.Next<Scales::kOfOneRow, kSure>(part);
+    }
 #pragma unroll
     for (int i = 0; i < kTileGroups; ++i) {
       const int k = tile * kTileGroups + i;
-      const bool there = k < x.left;
+      const bool there = kSure || k < x.left;
       sums.Add(part[i].codes,
                LoadWanted<kFromShared>(x.limbs, there && x.own == k), m);
       const uint32_t fields = __shfl_sync(~0u, own_fields, k, 4);
@@ -149,7 +151,8 @@ __device__ __forceinline__ void AddRound(StripTiles& tiles,
   }
 }
 
-// y: rows 4g..4g+3 of the token, in every lane of the quad.
+// `x.left` groups of the strip. y: rows 4g..4g+3 of the token, in every lane of
+// the quad.
 template <bool kFromShared>
 __device__ __forceinline__ void MultiplyStripOnce(StripTiles& tiles,
                                                   SingleActivations x,
@@ -157,9 +160,12 @@ __device__ __forceinline__ void MultiplyStripOnce(StripTiles& tiles,
                                                   float y[4]) {
   float row = 0;  // 4g + c
 #pragma unroll 1
-  while (x.left > 0) {
-    AddRound<kFromShared>(tiles, x, m, turn, &row);
-    x.Step();
+  for (; x.left >= kRoundGroups && tiles.to_copy() >= kRoundTiles; x.Step()) {
+    AddRound<kFromShared, true>(tiles, x, m, turn, &row);
+  }
+#pragma unroll 1
+  for (; x.left > 0; x.Step()) {
+    AddRound<kFromShared, false>(tiles, x, m, turn, &row);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) y[i] = __shfl_sync(~0u, row, i, 4);

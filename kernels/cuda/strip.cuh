@@ -53,26 +53,42 @@ __device__ __forceinline__ uint4 LoadActivation(const void* p) {
   return v;
 }
 
-// sums = start + codes * x.
-__device__ __forceinline__ void Multiply(const uint32_t codes[4], uint32_t x0,
-                                         uint32_t x1, uint4 start,
-                                         uint4& sums) {
+// Four registers of codes, those with a positive sign and the others.
+struct DecodedRows {
+  uint32_t positive[4];
+  uint32_t negative[4];
+
+  // Rows 4g + 2 half and the next one.
+  __device__ __forceinline__ DecodedRows(uint4 codes, int half, Multipliers m) {
+    const uint32_t first = half == 0 ? codes.x : codes.z;
+    const uint32_t second = half == 0 ? codes.y : codes.w;
+    const uint32_t nibbles[4] = {first, second, first >> 16, second >> 16};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const SplitCodes split = ShiftedCodes(nibbles[i], m);
+      positive[i] = split.positive;
+      negative[i] = split.negative;
+    }
+  }
+};
+
+// start + codes * x.
+__device__ __forceinline__ uint4 MultiplyCodes(const uint32_t codes[4],
+                                               uint32_t x0, uint32_t x1,
+                                               uint4 start) {
+  uint4 sums;
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 "
       "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
       : "=r"(sums.x), "=r"(sums.y), "=r"(sums.z), "=r"(sums.w)
       : "r"(codes[0]), "r"(codes[1]), "r"(codes[2]), "r"(codes[3]), "r"(x0),
         "r"(x1), "r"(start.x), "r"(start.y), "r"(start.z), "r"(start.w));
+  return sums;
 }
 
-// The operand of rows 4g + 2 half and the next one.
-__device__ __forceinline__ void DecodeRows(uint4 codes, int half, Multipliers m,
-                                           uint32_t a[4]) {
-  const uint32_t first = half == 0 ? codes.x : codes.z;
-  const uint32_t second = half == 0 ? codes.y : codes.w;
-  a[0] = ShiftedCodes(first, m);
-  a[1] = ShiftedCodes(second, m);
-  a[2] = ShiftedCodes(first >> 16, m);
-  a[3] = ShiftedCodes(second >> 16, m);
+__device__ __forceinline__ uint4 Multiply(const DecodedRows& rows, uint32_t x0,
+                                          uint32_t x1, uint4 start) {
+  return MultiplyCodes(rows.negative, x0, x1,
+                       MultiplyCodes(rows.positive, x0, x1, start));
 }
 
 __device__ __forceinline__ float CombinedSum(uint32_t l0, uint32_t l1,
@@ -90,43 +106,50 @@ __device__ __forceinline__ void AddGroup(GroupPart part, uint4 limbs,
   GroupFactors(part.scales, head.w, factor);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    uint32_t a[4];
-    DecodeRows(part.codes, half, m, a);
-    uint4 low;
-    uint4 high;
-    Multiply(a, limbs.x, limbs.y, head, low);
-    Multiply(a, limbs.z, limbs.w, uint4{0, 0, 0, 0}, high);
-    float* rows = y + 2 * half;
-    rows[0] =
-        fmaf(CombinedSum(low.x, low.y, high.x, m), factor[2 * half], rows[0]);
-    rows[1] = fmaf(CombinedSum(low.z, low.w, high.z, m), factor[2 * half + 1],
-                   rows[1]);
+    const DecodedRows rows(part.codes, half, m);
+    const uint4 low = Multiply(rows, limbs.x, limbs.y, head);
+    const uint4 high = Multiply(rows, limbs.z, limbs.w, uint4{0, 0, 0, 0});
+    float* out = y + 2 * half;
+    out[0] =
+        fmaf(CombinedSum(low.x, low.y, high.x, m), factor[2 * half], out[0]);
+    out[1] = fmaf(CombinedSum(low.z, low.w, high.z, m), factor[2 * half + 1],
+                  out[1]);
   }
 }
 
-// y = the strip times the activations, groups in ascending order. y: rows
-// 4g..4g+3 of token c of lane (g, c).
+// The next tile's groups; kSure as in StripTiles::Next.
+template <bool kFromShared, bool kSure>
+__device__ __forceinline__ void AddTile(StripTiles& tiles, LaneActivations& x,
+                                        Multipliers m, float y[4]) {
+  GroupPart part[kTileGroups];
+  tiles.Next<Scales::kOfFourRows, kSure>(part);
+#pragma unroll
+  for (int i = 0; i < kTileGroups; ++i) {
+    AddGroup(part[i],
+             LoadActivation<kFromShared>(x.limbs + i * kActivationBytes),
+             LoadActivation<kFromShared>(x.head + i), m, y);
+  }
+  x.Step();
+}
+
+// y = `groups` groups of the strip times the activations, in ascending order.
+// y: rows 4g..4g+3 of token c of lane (g, c).
 template <bool kFromShared>
 __device__ __forceinline__ void MultiplyStrip(StripTiles& tiles, int groups,
                                               LaneActivations x, Multipliers m,
                                               float y[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) y[i] = 0;
-  GroupPart part[kTileGroups];
-  int left = groups;
+  int left = groups / kTileGroups;
 #pragma unroll 1
-  for (; left >= kTileGroups; left -= kTileGroups) {
-    tiles.Next<Scales::kOfFourRows>(part);
-#pragma unroll
-    for (int i = 0; i < kTileGroups; ++i) {
-      AddGroup(part[i],
-               LoadActivation<kFromShared>(x.limbs + i * kActivationBytes),
-               LoadActivation<kFromShared>(x.head + i), m, y);
-    }
-    x.Step();
+  for (; left > 0 && tiles.to_copy() > 0; --left) {
+    AddTile<kFromShared, true>(tiles, x, m, y);
   }
-  if (left > 0) {
-    tiles.Next<Scales::kOfFourRows>(part);
+#pragma unroll 1
+  for (; left > 0; --left) AddTile<kFromShared, false>(tiles, x, m, y);
+  if (groups % kTileGroups != 0) {
+    GroupPart part[kTileGroups];
+    tiles.Next<Scales::kOfFourRows, false>(part);
     AddGroup(part[0], LoadActivation<kFromShared>(x.limbs),
              LoadActivation<kFromShared>(x.head), m, y);
   }

@@ -11,8 +11,9 @@
 namespace deltafin::cuda {
 namespace {
 
-// Tiles on their way to a warp: with 24 warps on a multiprocessor 104 KB, four
-// times what bandwidth times latency asks for.
+// Tiles of a warp: one that is read, the others on their way. With 24 warps on
+// a multiprocessor 78 KB are, three times what bandwidth times latency asks
+// for.
 constexpr int kStages = 4;
 
 // Tiles in shared memory. Codes: groups of four octets of 128 bytes; octet q of
@@ -49,15 +50,10 @@ __device__ __forceinline__ uint32_t LoadShared1(uint32_t at) {
   return v;
 }
 
-// Starts a copy of 16 bytes to shared memory past the first-level cache, where
-// `wanted`.
-__device__ __forceinline__ void CopyAsync16(uint32_t to, const uint8_t* from,
-                                            bool wanted = true) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.s32 p, %2, 0;"
-      "  @p cp.async.cg.shared.global [%0], [%1], 16; }" ::"r"(to),
-      "l"(from), "r"(static_cast<int>(wanted))
-      : "memory");
+// Starts a copy of 16 bytes to shared memory past the first-level cache.
+__device__ __forceinline__ void CopyAsync16(uint32_t to, const uint8_t* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from)
+               : "memory");
 }
 
 // One lane's part of a group: rows 4g..4g+3 of octet c, and scales.
@@ -71,29 +67,43 @@ enum class Scales {
   kOfOneRow,    // the row with the lane's number
 };
 
-// The tiles of 32 rows of a row block.
+// The tiles of a strip: 32 rows of a row block, or of row blocks of the same
+// size that follow each other.
 class StripTiles {
  public:
-  // block: the row block's first byte; rows: how many it has. Starts copying.
+  // block: the first row block's first byte; rows: how many each has; groups:
+  // of all row blocks, odd only where there is one. Starts copying.
   __device__ __forceinline__ StripTiles(const uint8_t* block, int rows,
                                         int strip, int groups,
                                         WarpStages& stages)
       : stride_(rows * kTileGroups * kGroupRowBytes),
         half_back_(groups % kTileGroups == 0 ? -1 : strip * (kTileBytes / 2)),
-        full_left_(groups / kTileGroups),
+        to_copy_(groups / kTileGroups),
         first_stage_(SharedAddress(&stages)),
-        stage_(first_stage_) {
+        stage_(first_stage_),
+        last_stage_(first_stage_ + (kStages - 1) * kTileBytes) {
     from_ = block + strip * kTileBytes + kTileScaleBytes + Lane() * 16;
     const int octet = Lane() / 8;
     to_ = octet * kOctetBytes + (Lane() % 8 ^ 2 * octet) * 16;
-    for (int s = 0; s < kStages; ++s) Copy(first_stage_ + s * kTileBytes);
+    for (int s = 0; s < kStages - 1; ++s) {
+      CopyIfAny(first_stage_ + s * kTileBytes);
+    }
   }
 
-  // Waits for this lane's parts of the next tile; the stage takes another copy.
-  template <Scales kScales>
+  // Full tiles whose copies have not begun.
+  __device__ __forceinline__ int to_copy() const { return to_copy_; }
+
+  // Waits for this lane's parts of the next tile. The stage before takes
+  // another copy. kSure: REQUIRES to_copy() > 0.
+  template <Scales kScales, bool kSure>
   __device__ __forceinline__ void Next(GroupPart part[kTileGroups]) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 1) : "memory");
-    __syncwarp();
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
+    __syncwarp();  // all lanes' copies are there, and the last tile was read
+    if (kSure) {
+      Copy(last_stage_);
+    } else {
+      CopyIfAny(last_stage_);
+    }
     const int g = Lane() / 4;
     const int c = Lane() % 4;
     const uint32_t codes = stage_ + c * kOctetBytes + ((g ^ 2 * c) * 16);
@@ -105,8 +115,7 @@ class StripTiles {
                            ? LoadShared1(scales + Lane() + i * kTileRows)
                            : LoadShared4(scales + 4 * g + i * kTileRows);
     }
-    __syncwarp();
-    Copy(stage_);
+    last_stage_ = stage_;
     stage_ += kTileBytes;
     if (stage_ == first_stage_ + kStages * kTileBytes) stage_ = first_stage_;
   }
@@ -114,34 +123,49 @@ class StripTiles {
  private:
   __device__ __forceinline__ static int Lane() { return threadIdx.x % 32; }
 
-  // Starts the copy of the next tile, if there is one.
+  __device__ __forceinline__ static void Commit() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  // Starts the copy of the next tile, a full one. Eight lanes copy the same 16
+  // bytes of scales.
   __device__ __forceinline__ void Copy(uint32_t stage) {
-    if (full_left_ > 0) {
-      CopyAsync16(stage + to_, from_);
-      CopyAsync16(stage + to_ + kGroupCodeBytes, from_ + kGroupCodeBytes);
-      CopyAsync16(stage + kStageScales + Lane() * 16, from_ - kTileScaleBytes,
-                  Lane() < kTileScaleBytes / 16);
-      from_ += stride_;
-      full_left_ -= 1;
-    } else if (half_back_ >= 0) {
+    const int scales = Lane() % (kTileScaleBytes / 16) * 16;
+    CopyAsync16(stage + to_, from_);
+    CopyAsync16(stage + to_ + kGroupCodeBytes, from_ + kGroupCodeBytes);
+    CopyAsync16(stage + kStageScales + scales,
+                from_ - (Lane() * 16 - scales) - kTileScaleBytes);
+    from_ += stride_;
+    to_copy_ -= 1;
+    Commit();
+  }
+
+  __device__ __forceinline__ void CopyIfAny(uint32_t stage) {
+    if (to_copy_ > 0) {
+      Copy(stage);
+      return;
+    }
+    if (half_back_ >= 0) {
       // One group: tiles and scales have half their size.
+      const int scales = Lane() % (kTileRows / 16) * 16;
       const uint8_t* codes = from_ - half_back_ - kTileRows;
       CopyAsync16(stage + to_, codes);
-      CopyAsync16(stage + kStageScales + Lane() * 16, codes - kTileRows,
-                  Lane() < kTileRows / 16);
+      CopyAsync16(stage + kStageScales + scales,
+                  codes - (Lane() * 16 - scales) - kTileRows);
       half_back_ = -1;
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    Commit();
   }
 
   const uint8_t* from_;  // this lane's 16 bytes of the next tile's codes
   int stride_;
   int half_back_;  // half the size of the tiles before the strip's in their
                    // chunk, where a half tile is still to come; else -1
-  int full_left_;  // full tiles to copy
+  int to_copy_;    // full tiles
   uint32_t to_;    // this lane's place in a stage
   uint32_t first_stage_;
-  uint32_t stage_;  // of the next tile to be read
+  uint32_t stage_;       // of the next tile to be read
+  uint32_t last_stage_;  // of the last tile that was read
 };
 
 }  // namespace

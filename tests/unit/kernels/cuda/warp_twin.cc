@@ -46,6 +46,12 @@ uint32_t Word(const uint8_t* p) {
   return word;
 }
 
+// What two instructions take one after the other.
+uint32_t Merged(uint32_t nibbles) {
+  const cuda::SplitCodes codes = cuda::ShiftedCodes(nibbles, {});
+  return codes.positive + codes.negative;
+}
+
 // One group of 32 rows: its dwords [octet][row] and its scales.
 void AddGroup(const uint8_t* octets, const uint8_t* scales,
               const TwinTokens& tokens, int group, float* y) {
@@ -59,8 +65,8 @@ void AddGroup(const uint8_t* octets, const uint8_t* scales,
       for (int i = 0; i < 2; ++i) {
         const uint32_t dword =
             Word(octets + c * kOctetBytes + (4 * g + 2 * half + i) * 4);
-        low.a[lane][i] = cuda::ShiftedCodes(dword, {});
-        low.a[lane][2 + i] = cuda::ShiftedCodes(dword >> 16, {});
+        low.a[lane][i] = Merged(dword);
+        low.a[lane][2 + i] = Merged(dword >> 16);
       }
       std::copy_n(low.a[lane], 4, high.a[lane]);
       if (g / 2 < num_tokens) {

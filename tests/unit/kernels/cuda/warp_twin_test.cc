@@ -19,8 +19,10 @@ TEST(GroupCodesTest, DecodesEveryCodeInEveryPlace) {
   for (int place = 0; place < 4; ++place) {
     for (uint32_t code = 0; code < 16; ++code) {
       const uint32_t nibbles = 0x5a5a & ~(15u << 4 * place);
-      const uint32_t bytes =
+      const cuda::SplitCodes codes =
           cuda::ShiftedCodes(nibbles | code << 4 * place, {});
+      EXPECT_EQ(codes.positive & codes.negative, 0u);
+      const uint32_t bytes = codes.positive | codes.negative;
       EXPECT_EQ(bytes >> 8 * place & 255, kShiftedCode[code]);
       EXPECT_EQ(bytes >> 8 * ((place + 1) % 4) & 255,
                 kShiftedCode[0x5a5a >> 4 * ((place + 1) % 4) & 15]);
