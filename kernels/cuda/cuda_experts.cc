@@ -50,7 +50,6 @@ struct CudaExperts::State {
   CudaExpertLimits limits;
   std::unique_ptr<CudaMemory> memory;
   cudaStream_t stream = nullptr;
-  int blocks = 0;
   cuda::LayerView view = {};
   CudaExpertRecord* records = nullptr;
   // For Run.
@@ -95,13 +94,14 @@ bool CudaExperts::State::Start(std::string* why) {
   if (memory == nullptr) return false;
   Carver carver(memory->data());
   Carve(&carver);
+  view.shape = limits.shape;
+  int blocks = 0;
   if (!Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
              "making a stream", why) ||
-      !Check(cuda::LayerBlocks(&blocks), "asking how many blocks run at once",
-             why)) {
+      !Check(cuda::LayerBlocks(view, &blocks),
+             "asking how many blocks run at once", why)) {
     return false;
   }
-  view.shape = limits.shape;
   view.situ = limits.situ;
   view.num_experts = limits.num_experts;
   view.top_k = limits.top_k;

@@ -13,8 +13,9 @@ namespace deltafin::cuda {
 // the sums.
 cudaError_t LaunchPrepare(const LayerView& view, cudaStream_t stream);
 
-// Blocks of RunLayer that the current card holds at once.
-cudaError_t LayerBlocks(int* blocks);
+// Blocks of the layer's kernel that the current card holds at once for the
+// view's shape.
+cudaError_t LayerBlocks(const LayerView& view, int* blocks);
 
 // The jobs of a prepared layer. REQUIRES: view.blocks is at most LayerBlocks.
 cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream);

@@ -27,6 +27,27 @@ struct Shared {
   Pair pairs[kProductTokens];
   int next;
 };
+extern __shared__ __align__(16) uint8_t shared_memory[];
+
+// A single token's activations, behind Shared where the launch has room.
+struct LatentRow {
+  uint8_t* limbs;
+  ActivationHead* heads;
+
+  __device__ explicit LatentRow(int groups)
+      : limbs(shared_memory + sizeof(Shared)),
+        heads(reinterpret_cast<ActivationHead*>(limbs +
+                                                groups * kActivationBytes)) {}
+};
+
+constexpr int kLatentGroupBytes = kActivationBytes + sizeof(ActivationHead);
+constexpr int kMostLatentBytes = 24 << 10;
+
+// Bytes of a LatentRow; 0: too many.
+DELTAFIN_HOST_DEVICE int LatentRowBytes(const LayerView& view) {
+  const int bytes = view.shape.latent_size / kMxfp4Group * kLatentGroupBytes;
+  return bytes <= kMostLatentBytes ? bytes : 0;
+}
 
 __device__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
@@ -83,30 +104,44 @@ __device__ bool StoreGroup(const float h[4], bool real, uint8_t* limbs,
   return finite;
 }
 
-// The strip of gate or up that this warp has, as the value of its four rows for
-// its token.
-__device__ void MultiplyUp(const LayerView& view, const Job& job, int strip,
-                           bool is_up, Shared& shared, float y[4]) {
-  const int groups = view.shape.latent_size / kMxfp4Group;
-  const size_t matrix =
-      static_cast<size_t>(job.columns) * groups * kGroupRowBytes;
-  StripTiles tiles(job.slice + (is_up ? matrix : 0), job.columns, strip, groups,
-                   shared.stages[Warp()]);
-  const Pair* pairs = view.pairs + job.first_pair;
-  if (job.num_pairs == 1) {
-    const size_t row = static_cast<size_t>(pairs[0].token) * groups;
-    MultiplyStripOnce<false>(
-        tiles,
-        SingleActivations(view.latent.limbs + row * kActivationBytes,
-                          view.latent.heads + row, groups),
-        view.multipliers, shared.turns[Warp()], y);
-  } else {
-    MultiplyStrip<false>(
-        tiles, groups,
-        LaneActivations(view.latent, view.zeros, groups, job.num_pairs,
-                        [&](int t) { return pairs[t].token; }),
-        view.multipliers, y);
+// All threads of a block.
+__device__ void CopyToShared(const void* from, void* to, int bytes) {
+  for (int i = threadIdx.x; i < bytes / 16; i += kThreads) {
+    static_cast<uint4*>(to)[i] = __ldcg(static_cast<const uint4*>(from) + i);
   }
+}
+
+// The job's single token to shared memory.
+__device__ void FetchLatent(const LayerView& view, const Job& job) {
+  const int groups = view.shape.latent_size / kMxfp4Group;
+  const size_t row =
+      static_cast<size_t>(view.pairs[job.first_pair].token) * groups;
+  const LatentRow to(groups);
+  CopyToShared(view.latent.limbs + row * kActivationBytes, to.limbs,
+               groups * kActivationBytes);
+  CopyToShared(view.latent.heads + row, to.heads,
+               groups * static_cast<int>(sizeof(ActivationHead)));
+  __syncthreads();
+}
+
+// The warp's strip of gate or up.
+__device__ __forceinline__ void MultiplyUp(const LayerView& view,
+                                           const Job& job, StripTiles& tiles,
+                                           bool once, Shared& shared,
+                                           float y[4]) {
+  const int groups = view.shape.latent_size / kMxfp4Group;
+  if (once) {
+    const LatentRow row(groups);
+    MultiplyStripOnce(tiles, SingleActivations(row.limbs, row.heads, groups),
+                      view.multipliers, shared.turns[Warp()], y);
+    return;
+  }
+  const Pair* pairs = view.pairs + job.first_pair;
+  MultiplyStrip<false>(
+      tiles, groups,
+      LaneActivations(view.latent, view.zeros, groups, job.num_pairs,
+                      [&](int t) { return pairs[t].token; }),
+      view.multipliers, y);
 }
 
 // SiTU of one lane's rows to the group that down reads.
@@ -130,11 +165,18 @@ __device__ void StoreInner(const LayerView& view, int job_index, const Job& job,
 __device__ void RunUp(const LayerView& view, int job_index, int part,
                       Shared& shared) {
   const Job job = view.jobs[job_index];
+  const int groups = view.shape.latent_size / kMxfp4Group;
+  const size_t matrix =
+      static_cast<size_t>(job.columns) * groups * kGroupRowBytes;
   const int strip = part * kUnitStrips + Warp() % kUnitStrips;
   const bool is_up = Warp() >= kUnitStrips;
   const bool busy = strip * kStripRows < job.columns;
+  StripTiles tiles(job.slice + (is_up ? matrix : 0), job.columns, strip,
+                   busy ? groups : 0, shared.stages[Warp()]);
+  const bool once = job.num_pairs == 1 && LatentRowBytes(view) > 0;
+  if (once) FetchLatent(view, job);
   float y[4];
-  if (busy) MultiplyUp(view, job, strip, is_up, shared, y);
+  if (busy) MultiplyUp(view, job, tiles, once, shared, y);
   float* up = shared.up[Warp() % kUnitStrips][Lane()];
   if (busy && is_up) {
     for (int i = 0; i < 4; ++i) up[i] = y[i];
@@ -157,18 +199,13 @@ __device__ void FetchInner(const LayerView& view, int job_index, const Job& job,
   __syncthreads();
   const size_t row =
       static_cast<size_t>(job_index) * kProductTokens * kSliceGroups;
-  const auto* limbs =
-      reinterpret_cast<const uint4*>(view.inner.limbs + row * kActivationBytes);
-  auto* to = reinterpret_cast<uint4*>(shared.limbs);
-  const int words = job.num_pairs * kSliceGroups * (kActivationBytes / 16);
-  for (int i = threadIdx.x; i < words; i += kThreads) to[i] = __ldcg(limbs + i);
+  const int groups = job.num_pairs * kSliceGroups;
+  CopyToShared(view.inner.limbs + row * kActivationBytes, shared.limbs,
+               groups * kActivationBytes);
+  CopyToShared(view.inner.heads + row, shared.heads,
+               groups * static_cast<int>(sizeof(ActivationHead)));
   if (threadIdx.x < job.num_pairs) {
     shared.pairs[threadIdx.x] = view.pairs[job.first_pair + threadIdx.x];
-  }
-  const auto* heads = reinterpret_cast<const uint4*>(view.inner.heads + row);
-  auto* to_heads = reinterpret_cast<uint4*>(shared.heads);
-  for (int i = threadIdx.x; i < job.num_pairs * kSliceGroups; i += kThreads) {
-    to_heads[i] = __ldcg(heads + i);
   }
   __syncthreads();
 }
@@ -203,7 +240,7 @@ __device__ __forceinline__ void MultiplyDown(const LayerView& view,
   const int groups = job.columns / kMxfp4Group;
   float y[4];
   if (job.num_pairs == 1) {
-    MultiplyStripOnce<true>(
+    MultiplyStripOnce(
         tiles,
         SingleActivations(&shared.limbs[0][0][0], &shared.heads[0][0], groups),
         view.multipliers, shared.turns[Warp()], y);
@@ -253,17 +290,9 @@ __device__ void RunDown(const LayerView& view, int job_index, int part,
   }
 }
 
-// The launch may begin before Prepare has ended.
-__device__ void WaitForPrepare() {
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-#endif
-}
-
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     RunLayer(LayerView view) {
-  __shared__ Shared shared;
-  WaitForPrepare();
+  Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
   for (int i = threadIdx.x; i < kTileGroups * kActivationBytes; i += kThreads) {
     (&shared.zero_limbs[0][0])[i] = 0;
   }
@@ -290,7 +319,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
 
 }  // namespace
 
-cudaError_t LayerBlocks(int* blocks) {
+cudaError_t LayerBlocks(const LayerView& view, int* blocks) {
   int card = 0;
   int multiprocessors = 0;
   cudaError_t error = cudaGetDevice(&card);
@@ -298,26 +327,24 @@ cudaError_t LayerBlocks(int* blocks) {
     error = cudaDeviceGetAttribute(&multiprocessors,
                                    cudaDevAttrMultiProcessorCount, card);
   }
+  if (error == cudaSuccess) {
+    error = cudaFuncSetAttribute(RunLayer,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 sizeof(Shared) + kMostLatentBytes);
+  }
   int each = 0;
   if (error == cudaSuccess) {
-    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, RunLayer,
-                                                          kThreads, 0);
+    error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &each, RunLayer, kThreads, sizeof(Shared) + LatentRowBytes(view));
   }
   *blocks = each * multiprocessors;
   return error;
 }
 
 cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream) {
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = view.blocks;
-  config.blockDim = kThreads;
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, RunLayer, view);
+  RunLayer<<<view.blocks, kThreads, sizeof(Shared) + LatentRowBytes(view),
+             stream>>>(view);
+  return cudaGetLastError();
 }
 
 }  // namespace deltafin::cuda

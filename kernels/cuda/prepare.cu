@@ -125,9 +125,6 @@ __device__ void QuantizeGroup(const LayerView& view, int token, int group) {
 }
 
 __global__ void __launch_bounds__(kThreads) Prepare(LayerView view) {
-#if __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();  // RunLayer waits for the rest
-#endif
   if (blockIdx.x == 0) {
     GroupByExpert(view);
     return;

@@ -24,49 +24,38 @@ struct QuadTurn {
   alignas(16) uint8_t bytes[8 * 80];
 };
 
-// 16 bytes or, where not `wanted`, zeros.
-template <bool kFromShared>
-__device__ __forceinline__ uint4 LoadWanted(const void* p, bool wanted) {
+// 16 bytes of shared memory or, where not `wanted`, zeros.
+__device__ __forceinline__ uint4 LoadWanted(uint32_t at, bool wanted) {
   uint4 v;
-  if constexpr (kFromShared) {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.s32 p, %5, 0;"
-        "  mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
-        "  @p ld.shared.v4.u32 {%0,%1,%2,%3}, [%4]; }"
-        : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
-        : "r"(SharedAddress(p)), "r"(static_cast<int>(wanted))
-        : "memory");
-  } else {
-    asm volatile(
-        "{ .reg .pred p; setp.ne.s32 p, %5, 0;"
-        "  mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
-        "  @p ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4]; }"
-        : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
-        : "l"(p), "r"(static_cast<int>(wanted)));
-  }
+  asm volatile(
+      "{ .reg .pred p; setp.ne.s32 p, %5, 0;"
+      "  mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
+      "  @p ld.shared.v4.u32 {%0,%1,%2,%3}, [%4]; }"
+      : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
+      : "r"(at), "r"(static_cast<int>(wanted))
+      : "memory");
   return v;
 }
 
-// The activations of the token's next four groups.
+// The activations of the token's next four groups, in shared memory.
 struct SingleActivations {
-  const uint8_t* limbs;        // of the lane's group of the four, g / 2
-  const ActivationHead* head;  // of the first one
-  int own;                     // g / 2
-  int left;                    // groups from the first one to the end
+  uint32_t limbs;  // of the lane's group of the four, g / 2
+  uint32_t head;   // of the lane's group of the four, c
+  int left;        // groups from the first one to the end
 
   __device__ __forceinline__ SingleActivations(const uint8_t* all_limbs,
                                                const ActivationHead* heads,
                                                int groups)
-      : head(heads), left(groups) {
+      : left(groups) {
     const int lane = threadIdx.x % 32;
-    own = lane / 8;
-    limbs =
-        all_limbs + own * kActivationBytes + lane / 4 % 2 * 64 + lane % 4 * 16;
+    limbs = SharedAddress(all_limbs) + lane / 8 * kActivationBytes +
+            lane / 4 % 2 * 64 + lane % 4 * 16;
+    head = SharedAddress(heads + lane % 4);
   }
 
   __device__ __forceinline__ void Step() {
     limbs += kRoundGroups * kActivationBytes;
-    head += kRoundGroups;
+    head += kRoundGroups * static_cast<uint32_t>(sizeof(ActivationHead));
     left -= kRoundGroups;
   }
 };
@@ -106,33 +95,30 @@ __device__ __forceinline__ void TurnQuad(const float by_row[4], QuadTurn& turn,
 
 // Four groups, or the `x.left` that are there. kSure: REQUIRES there are four,
 // and as many tiles to copy.
-template <bool kFromShared, bool kSure>
+template <bool kSure>
 __device__ __forceinline__ void AddRound(StripTiles& tiles,
                                          const SingleActivations& x,
                                          Multipliers m, QuadTurn& turn,
                                          float* y) {
   const int c = threadIdx.x % 4;
+  const int own = threadIdx.x % 32 / 8;
   RoundSums sums;
-  sums.low[0] = LoadWanted<kFromShared>(x.head + c, kSure || c < x.left);
+  sums.low[0] = LoadWanted(x.head, kSure || c < x.left);
   sums.low[1] = sums.low[0];
   sums.high[0] = sums.high[1] = uint4{0, 0, 0, 0};
   const uint32_t own_fields = sums.low[0].w;
   float factor[kRoundGroups];
 #pragma unroll
   for (int tile = 0; tile < kRoundTiles; ++tile) {
-    GroupPart part[kTileGroups];
-    if (kSure || tile * kTileGroups < x.left) {
-      tiles.Next<Scales::kOfOneRow, kSure>(part);
-    }
+    if (kSure || tile * kTileGroups < x.left) tiles.Next<kSure>();
 #pragma unroll
     for (int i = 0; i < kTileGroups; ++i) {
       const int k = tile * kTileGroups + i;
       const bool there = kSure || k < x.left;
-      sums.Add(part[i].codes,
-               LoadWanted<kFromShared>(x.limbs, there && x.own == k), m);
+      const GroupPart part = tiles.Group<Scales::kOfOneRow>(i);
+      sums.Add(part.codes, LoadWanted(x.limbs, there && own == k), m);
       const uint32_t fields = __shfl_sync(~0u, own_fields, k, 4);
-      factor[k] =
-          FloatOf(there ? ClampFields(part[i].scales, fields) << 23 : 0u);
+      factor[k] = FloatOf(there ? ClampFields(part.scales, fields) << 23 : 0u);
     }
   }
   float by_row[4];
@@ -153,7 +139,6 @@ __device__ __forceinline__ void AddRound(StripTiles& tiles,
 
 // `x.left` groups of the strip. y: rows 4g..4g+3 of the token, in every lane of
 // the quad.
-template <bool kFromShared>
 __device__ __forceinline__ void MultiplyStripOnce(StripTiles& tiles,
                                                   SingleActivations x,
                                                   Multipliers m, QuadTurn& turn,
@@ -161,11 +146,11 @@ __device__ __forceinline__ void MultiplyStripOnce(StripTiles& tiles,
   float row = 0;  // 4g + c
 #pragma unroll 1
   for (; x.left >= kRoundGroups && tiles.to_copy() >= kRoundTiles; x.Step()) {
-    AddRound<kFromShared, true>(tiles, x, m, turn, &row);
+    AddRound<true>(tiles, x, m, turn, &row);
   }
 #pragma unroll 1
   for (; x.left > 0; x.Step()) {
-    AddRound<kFromShared, false>(tiles, x, m, turn, &row);
+    AddRound<false>(tiles, x, m, turn, &row);
   }
 #pragma unroll
   for (int i = 0; i < 4; ++i) y[i] = __shfl_sync(~0u, row, i, 4);

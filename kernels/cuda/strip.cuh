@@ -121,11 +121,10 @@ __device__ __forceinline__ void AddGroup(GroupPart part, uint4 limbs,
 template <bool kFromShared, bool kSure>
 __device__ __forceinline__ void AddTile(StripTiles& tiles, LaneActivations& x,
                                         Multipliers m, float y[4]) {
-  GroupPart part[kTileGroups];
-  tiles.Next<Scales::kOfFourRows, kSure>(part);
+  tiles.Next<kSure>();
 #pragma unroll
   for (int i = 0; i < kTileGroups; ++i) {
-    AddGroup(part[i],
+    AddGroup(tiles.Group<Scales::kOfFourRows>(i),
              LoadActivation<kFromShared>(x.limbs + i * kActivationBytes),
              LoadActivation<kFromShared>(x.head + i), m, y);
   }
@@ -148,9 +147,9 @@ __device__ __forceinline__ void MultiplyStrip(StripTiles& tiles, int groups,
 #pragma unroll 1
   for (; left > 0; --left) AddTile<kFromShared, false>(tiles, x, m, y);
   if (groups % kTileGroups != 0) {
-    GroupPart part[kTileGroups];
-    tiles.Next<Scales::kOfFourRows, false>(part);
-    AddGroup(part[0], LoadActivation<kFromShared>(x.limbs),
+    tiles.Next<false>();
+    AddGroup(tiles.Group<Scales::kOfFourRows>(0),
+             LoadActivation<kFromShared>(x.limbs),
              LoadActivation<kFromShared>(x.head), m, y);
   }
 }

@@ -80,8 +80,7 @@ class StripTiles {
         half_back_(groups % kTileGroups == 0 ? -1 : strip * (kTileBytes / 2)),
         to_copy_(groups / kTileGroups),
         first_stage_(SharedAddress(&stages)),
-        stage_(first_stage_),
-        last_stage_(first_stage_ + (kStages - 1) * kTileBytes) {
+        read_stage_(first_stage_ + (kStages - 1) * kTileBytes) {
     from_ = block + strip * kTileBytes + kTileScaleBytes + Lane() * 16;
     const int octet = Lane() / 8;
     to_ = octet * kOctetBytes + (Lane() % 8 ^ 2 * octet) * 16;
@@ -93,31 +92,34 @@ class StripTiles {
   // Full tiles whose copies have not begun.
   __device__ __forceinline__ int to_copy() const { return to_copy_; }
 
-  // Waits for this lane's parts of the next tile. The stage before takes
-  // another copy. kSure: REQUIRES to_copy() > 0.
-  template <Scales kScales, bool kSure>
-  __device__ __forceinline__ void Next(GroupPart part[kTileGroups]) {
+  // Waits for the next tile; the stage of the one before takes another copy.
+  // kSure: REQUIRES to_copy() > 0.
+  template <bool kSure>
+  __device__ __forceinline__ void Next() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
     __syncwarp();  // all lanes' copies are there, and the last tile was read
     if (kSure) {
-      Copy(last_stage_);
+      Copy(read_stage_);
     } else {
-      CopyIfAny(last_stage_);
+      CopyIfAny(read_stage_);
     }
+    read_stage_ += kTileBytes;
+    if (read_stage_ == first_stage_ + kStages * kTileBytes) {
+      read_stage_ = first_stage_;
+    }
+  }
+
+  // This lane's part of a group of the tile.
+  template <Scales kScales>
+  __device__ __forceinline__ GroupPart Group(int i) const {
     const int g = Lane() / 4;
     const int c = Lane() % 4;
-    const uint32_t codes = stage_ + c * kOctetBytes + ((g ^ 2 * c) * 16);
-    const uint32_t scales = stage_ + kStageScales;
-#pragma unroll
-    for (int i = 0; i < kTileGroups; ++i) {
-      part[i].codes = LoadShared16(codes + i * kGroupCodeBytes);
-      part[i].scales = kScales == Scales::kOfOneRow
-                           ? LoadShared1(scales + Lane() + i * kTileRows)
-                           : LoadShared4(scales + 4 * g + i * kTileRows);
-    }
-    last_stage_ = stage_;
-    stage_ += kTileBytes;
-    if (stage_ == first_stage_ + kStages * kTileBytes) stage_ = first_stage_;
+    const uint32_t codes = read_stage_ + c * kOctetBytes + ((g ^ 2 * c) * 16);
+    const uint32_t scales = read_stage_ + kStageScales;
+    return {LoadShared16(codes + i * kGroupCodeBytes),
+            kScales == Scales::kOfOneRow
+                ? LoadShared1(scales + Lane() + i * kTileRows)
+                : LoadShared4(scales + 4 * g + i * kTileRows)};
   }
 
  private:
@@ -164,8 +166,7 @@ class StripTiles {
   int to_copy_;    // full tiles
   uint32_t to_;    // this lane's place in a stage
   uint32_t first_stage_;
-  uint32_t stage_;       // of the next tile to be read
-  uint32_t last_stage_;  // of the last tile that was read
+  uint32_t read_stage_;  // of the tile that is read
 };
 
 }  // namespace
