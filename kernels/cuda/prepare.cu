@@ -5,31 +5,40 @@
 namespace deltafin::cuda {
 namespace {
 
-constexpr int kThreads = 512;
+constexpr int kThreads = 1024;
 constexpr int kWarps = kThreads / 32;
 constexpr unsigned kAllLanes = 0xffffffff;
 
-// Sum of `value` over the threads before this one, and of all.
-__device__ int SumBefore(int value, int* total) {
-  __shared__ int warp_sums[kWarps];
+struct Counts {
+  int pairs;
+  int jobs;
+};
+
+// Sums over the threads before this one, and of all.
+__device__ Counts SumBefore(Counts mine, Counts* total) {
+  __shared__ Counts warp_sums[kWarps];
   const int lane = threadIdx.x % 32;
   const int warp = threadIdx.x / 32;
-  int sum = value;
+  Counts sum = mine;
   for (int step = 1; step < 32; step *= 2) {
-    const int other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
+    const int pairs = __shfl_up_sync(kAllLanes, sum.pairs, step);
+    const int jobs = __shfl_up_sync(kAllLanes, sum.jobs, step);
+    if (lane >= step) sum = {sum.pairs + pairs, sum.jobs + jobs};
   }
   if (lane == 31) warp_sums[warp] = sum;
   __syncthreads();
-  int before = 0;
-  *total = 0;
-  for (int w = 0; w < kWarps; ++w) {
-    before += w < warp ? warp_sums[w] : 0;
-    *total += warp_sums[w];
-  }
+  const Counts other = warp_sums[lane];  // there are as many warps as lanes
+  const auto before = [&](int value) {
+    return __reduce_add_sync(kAllLanes, lane < warp ? value : 0);
+  };
+  const Counts result = {before(other.pairs) + sum.pairs - mine.pairs,
+                         before(other.jobs) + sum.jobs - mine.jobs};
+  *total = {__reduce_add_sync(kAllLanes, other.pairs),
+            __reduce_add_sync(kAllLanes, other.jobs)};
   __syncthreads();
-  return before + sum - value;
+  return result;
 }
+static_assert(kWarps == 32);
 
 __device__ bool IsHere(const LayerView& view, int expert) {
   return expert >= 0 && expert < view.num_experts &&
@@ -57,24 +66,23 @@ __device__ void WriteJobs(const LayerView& view, int expert, int first_pair,
 
 // count: [num_experts] routes of each expert; left with where its pairs start.
 __device__ void MakeJobs(const LayerView& view, int* count) {
-  int pairs_before = 0;
-  int jobs_before = 0;
+  Counts before = {0, 0};
   for (int base = 0; base < view.num_experts; base += kThreads) {
     const int expert = base + static_cast<int>(threadIdx.x);
     const bool real = expert < view.num_experts;
     const int pairs = real ? count[expert] : 0;
     const int passes = (pairs + kProductTokens - 1) / kProductTokens;
     const int jobs = passes == 0 ? 0 : passes * view.records[expert].run.count;
-    int all_pairs = 0;
-    int all_jobs = 0;
-    const int first_pair = pairs_before + SumBefore(pairs, &all_pairs);
-    const int first_job = jobs_before + SumBefore(jobs, &all_jobs);
+    Counts all = {0, 0};
+    const Counts first = SumBefore({pairs, jobs}, &all);
+    const int first_pair = before.pairs + first.pairs;
     if (real) count[expert] = first_pair;
-    if (jobs > 0) WriteJobs(view, expert, first_pair, pairs, first_job);
-    pairs_before += all_pairs;
-    jobs_before += all_jobs;
+    if (jobs > 0) {
+      WriteJobs(view, expert, first_pair, pairs, before.jobs + first.jobs);
+    }
+    before = {before.pairs + all.pairs, before.jobs + all.jobs};
   }
-  if (threadIdx.x == 0) *view.counts = {jobs_before, view.blocks};
+  if (threadIdx.x == 0) *view.counts = {before.jobs, view.blocks};
 }
 
 __device__ void GroupByExpert(const LayerView& view) {

@@ -76,12 +76,12 @@ class StripTiles {
   __device__ __forceinline__ StripTiles(const uint8_t* block, int rows,
                                         int strip, int groups,
                                         WarpStages& stages)
-      : stride_(rows * kTileGroups * kGroupRowBytes),
+      : tile_(block + strip * kTileBytes),
+        stride_(rows * kTileGroups * kGroupRowBytes),
         half_back_(groups % kTileGroups == 0 ? -1 : strip * (kTileBytes / 2)),
         to_copy_(groups / kTileGroups),
         first_stage_(SharedAddress(&stages)),
         read_stage_(first_stage_ + (kStages - 1) * kTileBytes) {
-    from_ = block + strip * kTileBytes + kTileScaleBytes + Lane() * 16;
     const int octet = Lane() / 8;
     to_ = octet * kOctetBytes + (Lane() % 8 ^ 2 * octet) * 16;
     for (int s = 0; s < kStages - 1; ++s) {
@@ -132,12 +132,12 @@ class StripTiles {
   // Starts the copy of the next tile, a full one. Eight lanes copy the same 16
   // bytes of scales.
   __device__ __forceinline__ void Copy(uint32_t stage) {
-    const int scales = Lane() % (kTileScaleBytes / 16) * 16;
-    CopyAsync16(stage + to_, from_);
-    CopyAsync16(stage + to_ + kGroupCodeBytes, from_ + kGroupCodeBytes);
-    CopyAsync16(stage + kStageScales + scales,
-                from_ - (Lane() * 16 - scales) - kTileScaleBytes);
-    from_ += stride_;
+    const uint32_t codes = kTileScaleBytes + Lane() * 16;
+    const uint32_t scales = Lane() % (kTileScaleBytes / 16) * 16;
+    CopyAsync16(stage + to_, tile_ + codes);
+    CopyAsync16(stage + to_ + kGroupCodeBytes, tile_ + codes + kGroupCodeBytes);
+    CopyAsync16(stage + kStageScales + scales, tile_ + scales);
+    tile_ += stride_;
     to_copy_ -= 1;
     Commit();
   }
@@ -149,18 +149,17 @@ class StripTiles {
     }
     if (half_back_ >= 0) {
       // One group: tiles and scales have half their size.
+      const uint8_t* tile = tile_ - half_back_;
       const int scales = Lane() % (kTileRows / 16) * 16;
-      const uint8_t* codes = from_ - half_back_ - kTileRows;
-      CopyAsync16(stage + to_, codes);
-      CopyAsync16(stage + kStageScales + scales,
-                  codes - (Lane() * 16 - scales) - kTileRows);
+      CopyAsync16(stage + to_, tile + kTileRows + Lane() * 16);
+      CopyAsync16(stage + kStageScales + scales, tile + scales);
       half_back_ = -1;
     }
     Commit();
   }
 
-  const uint8_t* from_;  // this lane's 16 bytes of the next tile's codes
-  int stride_;
+  const uint8_t* tile_;  // the next one to copy
+  uint32_t stride_;
   int half_back_;  // half the size of the tiles before the strip's in their
                    // chunk, where a half tile is still to come; else -1
   int to_copy_;    // full tiles
