@@ -5,8 +5,10 @@ if(DELTAFIN_DEPS_DIR)
     message(FATAL_ERROR "DELTAFIN_DEPS_DIR is '${DELTAFIN_DEPS_DIR}', which deploy/collect_dependencies.sh did not make")
   endif()
   list(PREPEND CMAKE_PREFIX_PATH ${DELTAFIN_DEPS_DIR}/usr)
-  set(OPENSSL_ROOT_DIR ${DELTAFIN_DEPS_DIR}/usr)
-  set(OPENSSL_USE_STATIC_LIBS OFF)
+  # By name: FindOpenSSL asks pkg-config, which knows the system's alone.
+  set(OPENSSL_INCLUDE_DIR ${DELTAFIN_DEPS_DIR}/usr/include)
+  set(OPENSSL_CRYPTO_LIBRARY ${DELTAFIN_DEPS_DIR}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libcrypto.so)
+  set(OPENSSL_SSL_LIBRARY ${DELTAFIN_DEPS_DIR}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libssl.so)
   include_directories(SYSTEM ${DELTAFIN_DEPS_DIR}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
   # The libraries find each other there, too: unlike RUNPATH, RPATH counts for them.
   add_link_options(LINKER:--disable-new-dtags)
