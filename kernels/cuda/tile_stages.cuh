@@ -21,6 +21,7 @@ constexpr int kStages = 4;
 // lanes in a row read every bank once. Then the scales as in the tile.
 struct WarpStages {
   alignas(16) uint8_t bytes[kStages][kTileBytes];
+  uint8_t spare[32 * 16];  // for lanes that have nothing to copy
 };
 constexpr int kGroupCodeBytes = kOctetsPerGroup * kOctetBytes;
 constexpr int kStageScales = kTileGroups * kGroupCodeBytes;
@@ -52,7 +53,8 @@ __device__ __forceinline__ uint32_t LoadShared1(uint32_t at) {
 
 // Starts a copy of 16 bytes to shared memory past the first-level cache.
 __device__ __forceinline__ void CopyAsync16(uint32_t to, const uint8_t* from) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from)
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to),
+               "l"(from)
                : "memory");
 }
 
@@ -129,14 +131,22 @@ class StripTiles {
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 
-  // Starts the copy of the next tile, a full one. Eight lanes copy the same 16
-  // bytes of scales.
+  // Where this lane's 16 of `bytes` bytes of scales go. Lanes beyond them copy
+  // some to nowhere, which costs less than a branch.
+  __device__ __forceinline__ uint32_t ToScales(uint32_t stage,
+                                               int bytes) const {
+    return (Lane() < bytes / 16 ? stage + kStageScales
+                                : first_stage_ + kStages * kTileBytes) +
+           Lane() * 16;
+  }
+
+  // Starts the copy of the next tile, a full one.
   __device__ __forceinline__ void Copy(uint32_t stage) {
     const uint32_t codes = kTileScaleBytes + Lane() * 16;
-    const uint32_t scales = Lane() % (kTileScaleBytes / 16) * 16;
     CopyAsync16(stage + to_, tile_ + codes);
     CopyAsync16(stage + to_ + kGroupCodeBytes, tile_ + codes + kGroupCodeBytes);
-    CopyAsync16(stage + kStageScales + scales, tile_ + scales);
+    CopyAsync16(ToScales(stage, kTileScaleBytes),
+                tile_ + Lane() % (kTileScaleBytes / 16) * 16);
     tile_ += stride_;
     to_copy_ -= 1;
     Commit();
@@ -150,9 +160,9 @@ class StripTiles {
     if (half_back_ >= 0) {
       // One group: tiles and scales have half their size.
       const uint8_t* tile = tile_ - half_back_;
-      const int scales = Lane() % (kTileRows / 16) * 16;
       CopyAsync16(stage + to_, tile + kTileRows + Lane() * 16);
-      CopyAsync16(stage + kStageScales + scales, tile + scales);
+      CopyAsync16(ToScales(stage, kTileRows),
+                  tile + Lane() % (kTileRows / 16) * 16);
       half_back_ = -1;
     }
     Commit();
