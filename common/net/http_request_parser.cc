@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/net/http_response_head.h"
 #include "common/net/http_target.h"
 #include "spdlog/fmt/fmt.h"
 
@@ -229,8 +230,11 @@ size_t HttpRequestParser::TakeHeaders(std::string_view bytes) {
 }
 
 size_t HttpRequestParser::TakeBody(std::string_view bytes) {
+  // Every rest of a chunked body has that many; with less the library asserts
+  // when it comes back to the last chunk.
+  const size_t least = message_->chunked() ? kLastHttpChunk.size() : 1;
   size_t taken = 0;
-  while (taken < bytes.size()) {
+  while (taken + least <= bytes.size()) {
     error_code error;
     const size_t used = message_->put(
         boost::asio::buffer(bytes.data() + taken, bytes.size() - taken), error);

@@ -41,6 +41,19 @@ TEST(HttpRequestParserTest, FindsTheSameRequestHoweverTheBytesCome) {
   }
 }
 
+TEST(HttpRequestParserTest, FindsTheEndOfAnEmptyChunkedBodyHoweverItComes) {
+  const std::string head =
+      "PUT / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string body : {"0\r\n\r\n", "0\r\nT: u\r\n\r\n"}) {
+    for (size_t piece = 1; piece <= body.size(); ++piece) {
+      HttpRequestParser parser(kLimits);
+      parser.Take(head);
+      EXPECT_EQ(Feed(parser, body + "G", piece), "G");
+      EXPECT_EQ(parser.state(), State::kComplete) << piece;
+    }
+  }
+}
+
 TEST(HttpRequestParserTest, RefusesTheSameHoweverTheBytesCome) {
   const std::string kBad[] = {"GET / HTTP/1.1\r\nHost: h\r\n x\r\n\r\n",
                               "GET / HTTP/1.1\nHost: h\r\n\r\n",
