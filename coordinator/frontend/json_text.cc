@@ -32,6 +32,8 @@ JsonObject& JsonObject::Boolean(std::string_view key, bool value) {
 
 JsonObject& JsonObject::Null(std::string_view key) { return Json(key, "null"); }
 
+std::string JsonObject::text() const { return fmt::format("{{{}}}", members_); }
+
 std::string JsonArray(std::span<const std::string> values) {
   return fmt::format("[{}]", fmt::join(values, ","));
 }

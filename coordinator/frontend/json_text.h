@@ -24,7 +24,7 @@ class JsonObject {
   // `json` stands as it is.
   JsonObject& Json(std::string_view key, std::string_view json);
 
-  std::string text() const { return "{" + members_ + "}"; }
+  std::string text() const;
 
  private:
   std::string members_;

@@ -50,7 +50,7 @@ std::string ChatFormat::DeltaChunk(int choice, std::string_view delta,
   } else {
     entry.Text("finish_reason", finish_reason);
   }
-  return Chunk("[" + entry.text() + "]", "null");
+  return Chunk(fmt::format("[{}]", entry.text()), "null");
 }
 
 std::string ChatFormat::CallJson(const ToolCallDelta& call,

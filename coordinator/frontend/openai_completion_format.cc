@@ -98,13 +98,15 @@ std::vector<ServerEvent> CompletionFormat::Piece(int choice,
                                                  const ChoiceText& piece) {
   const std::string logprobs = LogprobsJson(piece.tokens, offsets_[choice]);
   const std::string json = ChoiceJson(choice, piece.content, logprobs, "");
-  return {{"", Body("[" + json + "]", options_.include_usage ? "null" : "")}};
+  return {{"", Body(fmt::format("[{}]", json),
+                    options_.include_usage ? "null" : "")}};
 }
 
 std::vector<ServerEvent> CompletionFormat::ChoiceEnd(int choice,
                                                      FinishReason reason) {
   const std::string json = ChoiceJson(choice, "", "null", FinishName(reason));
-  return {{"", Body("[" + json + "]", options_.include_usage ? "null" : "")}};
+  return {{"", Body(fmt::format("[{}]", json),
+                    options_.include_usage ? "null" : "")}};
 }
 
 std::vector<ServerEvent> CompletionFormat::End(const AnswerUsage& usage) {
@@ -122,8 +124,8 @@ std::vector<ServerEvent> CompletionFormat::Error(const absl::Status& status) {
 
 std::optional<ServerEvent> CompletionFormat::Nothing() const {
   const std::string json = ChoiceJson(0, "", "null", "");
-  return ServerEvent{
-      "", Body("[" + json + "]", options_.include_usage ? "null" : "")};
+  return ServerEvent{"", Body(fmt::format("[{}]", json),
+                              options_.include_usage ? "null" : "")};
 }
 
 std::string CompletionFormat::Whole(std::span<const Choice> choices,

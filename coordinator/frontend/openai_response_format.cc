@@ -102,7 +102,7 @@ std::string ResponsesFormat::ItemJson(std::string_view status) const {
   JsonObject json;
   json.Text("id", ItemId());
   const bool has_text = status != "in_progress";
-  const std::string parts = has_text ? "[" + PartJson() + "]" : "[]";
+  const std::string parts = has_text ? fmt::format("[{}]", PartJson()) : "[]";
   if (item_.kind == ItemKind::kReasoning) {
     json.Text("type", "reasoning").Json("summary", "[]").Json("content", parts);
   } else if (item_.kind == ItemKind::kMessage) {
@@ -181,8 +181,7 @@ void ResponsesFormat::Close(bool is_cut) {
 }
 
 std::vector<ServerEvent> ResponsesFormat::Begin() {
-  const std::string response =
-      "\"response\":" + ResponseJson("in_progress", "null", "null");
+  const std::string response = ResponseMember("in_progress", "null", "null");
   Say("response.created", response);
   Say("response.in_progress", response);
   return TakeEvents();
@@ -232,17 +231,22 @@ std::string ResponsesFormat::ResponseJson(std::string_view status,
                      std::string_view(json).substr(0, json.size() - 1), echo_);
 }
 
+std::string ResponsesFormat::ResponseMember(std::string_view status,
+                                            std::string_view usage,
+                                            std::string_view error) const {
+  return fmt::format("\"response\":{}", ResponseJson(status, usage, error));
+}
+
 std::vector<ServerEvent> ResponsesFormat::End(const AnswerUsage& usage) {
   const std::string_view status = is_cut_ ? "incomplete" : "completed";
   Say(fmt::format("response.{}", status),
-      "\"response\":" + ResponseJson(status, ResponseUsageJson(usage), "null"));
+      ResponseMember(status, ResponseUsageJson(usage), "null"));
   return TakeEvents();
 }
 
 std::vector<ServerEvent> ResponsesFormat::Error(const absl::Status& status) {
   Close(/*is_cut=*/true);
-  Say("response.failed",
-      "\"response\":" + ResponseJson("failed", "null", ErrorFields(status)));
+  Say("response.failed", ResponseMember("failed", "null", ErrorFields(status)));
   return TakeEvents();
 }
 

@@ -48,6 +48,9 @@ class ResponsesFormat final : public AnswerFormat {
   std::string PartJson() const;
   std::string ResponseJson(std::string_view status, std::string_view usage,
                            std::string_view error) const;
+  // `"response":{...}`
+  std::string ResponseMember(std::string_view status, std::string_view usage,
+                             std::string_view error) const;
   std::vector<ServerEvent> TakeEvents();
 
   const AnswerIdentity identity_;

@@ -70,7 +70,8 @@ OpenAiService::OpenAiService(OpenAiServiceOptions options,
                              const Tokenizer& tokenizer, Scheduler& scheduler)
     : options_(std::move(options)),
       tokenizer_(tokenizer),
-      place_{tokenizer, scheduler, estimate_, live_, options_.eos_token_id} {}
+      place_{tokenizer, scheduler, estimate_, live_, options_.eos_token_id},
+      pulse_(options_.pulse) {}
 
 OpenAiService::~OpenAiService() { live_.CancelAll(); }
 
@@ -251,7 +252,7 @@ void OpenAiService::SendModel(const HttpRequest& request,
   if (!request.path.starts_with(kModelsPath)) {
     return SendJson(reply, JsonObject()
                                .Text("object", "list")
-                               .Json("data", "[" + ModelJson() + "]")
+                               .Json("data", fmt::format("[{}]", ModelJson()))
                                .text());
   }
   const absl::Status status =

@@ -29,6 +29,8 @@ struct OpenAiServiceOptions {
   std::function<std::string()> metrics;
   // Of keep-alives and of what waits to be resumed; must outlive the service.
   const Clock* clock = &SystemClock();
+  // How often that clock is looked at.
+  absl::Duration pulse = absl::Milliseconds(100);
 };
 
 class OpenAiService {

@@ -22,8 +22,7 @@ EventStream::EventStream(EventStreamOptions options, const Clock& clock,
                          std::function<void()> on_abandoned)
     : options_(std::move(options)),
       clock_(clock),
-      on_abandoned_(std::move(on_abandoned)),
-      away_since_(clock.Elapsed()) {}
+      on_abandoned_(std::move(on_abandoned)) {}
 
 absl::Status EventStream::Attach(std::shared_ptr<HttpReply> reply,
                                  HttpHeaders headers, uint64_t from) {
@@ -107,7 +106,7 @@ void EventStream::End() {
 }
 
 bool EventStream::IsAwayTooLong() const {
-  return reply_ == nullptr &&
+  return reply_ == nullptr && num_readers_ > 0 &&
          clock_.Elapsed() - away_since_ >= options_.resumable;
 }
 

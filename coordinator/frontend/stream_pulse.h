@@ -24,7 +24,7 @@ class Pulsed {
 class StreamPulse {
  public:
   // `interval`: of the machine's clock; what is looked after may have another.
-  explicit StreamPulse(absl::Duration interval = absl::Milliseconds(100));
+  explicit StreamPulse(absl::Duration interval);
   // Waits for OnPulse calls to return.
   ~StreamPulse();
   StreamPulse(const StreamPulse&) = delete;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs the tests of clients in a folder of the build: run.sh BUILD_FOLDER [TEST...]
-# The environment names the programs: DELTAFIN, SCRIPTED_SERVER, and the latter's MODEL_DIR.
+# The environment names the programs: DELTAFIN, SCRIPTED_SERVER, and their MODEL_DIR.
 # Exits with 77 (skipped) where Node.js or its packages cannot be had.
 set -eu
 source_dir=$(cd "$(dirname "$0")" && pwd)

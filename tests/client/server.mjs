@@ -39,7 +39,7 @@ async function start(program, args, stdin) {
 // `deltafin serve --http` with further flags.
 export const startServer = (flags = []) => start(
   process.env.DELTAFIN,
-  ['serve', '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0', '--threads', '2', ...flags],
+  ['serve', '--model', process.env.MODEL_DIR, '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0', '--threads', '2', ...flags],
   'ignore');
 
 // scripted_server.cc: answers with `calls`, or `answer` once tools have answered.

@@ -52,6 +52,7 @@ class OpenAiServiceTest : public ::testing::Test {
     options.is_serving = [this] { return is_serving_; };
     options.metrics = [] { return "m 1\n"; };
     options.clock = &clock_;
+    options.pulse = absl::Milliseconds(1);
     service_ =
         std::make_unique<OpenAiService>(options, NanoTokenizer(), scheduler_);
     service_->AddRoutes(router_);

@@ -84,6 +84,16 @@ TEST_F(EventStreamTest, SendsAnEmptyEventToThoseWhoIgnoreComments) {
   EXPECT_EQ(reply->body(), std::string(kComment) + "data: {}\n\n");
 }
 
+TEST_F(EventStreamTest, WaitsForItsFirstClient) {
+  const auto stream = Make();
+  clock_.Advance(absl::Seconds(1));
+  EXPECT_TRUE(stream->OnPulse());
+  const auto reply = std::make_shared<RecordedReply>();
+  ASSERT_TRUE(stream->Attach(reply, {}, 1).ok());
+  EXPECT_TRUE(Say(*stream, "x"));
+  EXPECT_EQ(num_abandoned_, 0);
+}
+
 TEST_F(EventStreamTest, IsAbandonedOnceWhenItsClientGoes) {
   const auto stream = Make();
   const auto reply = std::make_shared<RecordedReply>();
