@@ -132,6 +132,25 @@ void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   }
 }
 
+void ReadReuse(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
+               FieldErrors& errors) {
+  if (!config.prefix_cache().empty()) {
+    const auto bytes = ParseByteSize(config.prefix_cache());
+    if (bytes.ok()) {
+      options.prefix_cache_bytes = *bytes;
+    } else {
+      errors.Add("prefix_cache", config.prefix_cache(),
+                 "expected a size such as 4G, or 0");
+    }
+  }
+  const auto mode = ParseSpeculationMode(config.speculate());
+  if (mode.has_value()) {
+    options.speculation = *mode;
+  } else if (!config.speculate().empty()) {
+    errors.Add("speculate", config.speculate(), "expected off, auto or force");
+  }
+}
+
 void ReadCluster(const v1::CoordinatorConfig& config,
                  CoordinatorOptions& options, FieldErrors& errors) {
   options.cluster = config.cluster();
@@ -202,6 +221,7 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
   ReadSpine(config, options, errors);
   ReadKernel(config, options, errors);
   ReadRam(config, options, errors);
+  ReadReuse(config, options, errors);
   ReadCount("threads", config.threads(), kMaxThreads, options.num_threads,
             errors);
   ReadCount("prefill_chunk", config.prefill_chunk(), kMaxPrefillChunk,

@@ -182,6 +182,7 @@ absl::Status EvalCommand::Run(TerminationSignal& /*signals*/) {
   }
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
+  options.prefix_cache_bytes = 0;  // nothing comes after it
   if (options.context_tokens == 0) options.context_tokens = window_;
   Coordinator coordinator(options);
   RETURN_IF_ERROR(coordinator.ReadModel());

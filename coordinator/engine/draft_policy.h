@@ -6,8 +6,8 @@
 // were not sent are watched all the same, so it costs nothing to learn how good
 // they are. Pure: knows time only from what it is told. Thread-compatible.
 //
-// Lossless in time, too: it may lose a fixed number of steps in all and one in
-// a hundred after that; gains pay back what was lost, not more.
+// Nearly lossless in time, too: it may lose less than two steps and one in a
+// hundred besides; gains pay back what was lost, not more.
 #pragma once
 
 #include <array>
