@@ -76,7 +76,7 @@ export class Cluster {
     this.server = new Program(need("DELTAFIN"), [
       "serve", "--model", need("DELTAFIN_MODEL"), "--cluster", "--state", path.join(this.dir, "state"), "--threads", "1",
       "--listen", `127.0.0.1:${this.grpcPort}`, "--http", `127.0.0.1:${this.httpPort}`,
-      "--heartbeat-ms", "300", "--gone-after-ms", "1500"]);
+      "--heartbeat-ms", "500", "--gone-after-ms", "5000"]);
     await this.server.line(/listening on/);
   }
 
