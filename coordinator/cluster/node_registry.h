@@ -123,6 +123,8 @@ class NodeRegistry : public ClusterView {
   absl::StatusOr<v1::PlacementReport> ReportPlacement(
       const v1::GetPlacementRequest& request) const;
 
+  const ModelExtent& extent() const { return options_.extent; }
+
   // Notices who has been silent, and works out what is to be copied. Several
   // times in a heartbeat, by one thread.
   void Tick();

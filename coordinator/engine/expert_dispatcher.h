@@ -18,7 +18,7 @@
 #include "common/base/mutex.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/engine/exchange_thread.h"
-#include "coordinator/engine/expert_heat.h"
+#include "coordinator/engine/route_heat.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/layer_exchange.h"
 #include "coordinator/engine/layer_times.h"
@@ -78,7 +78,7 @@ class ExpertDispatcher : public RoutedExperts {
 
   // These three by any thread.
   DispatcherStats stats() const;
-  const ExpertHeat& heat() const { return heat_; }
+  const RouteHeat& heat() const { return heat_; }
   const LayerTimes& layer_times() const { return layer_times_; }
 
  private:
@@ -94,7 +94,7 @@ class ExpertDispatcher : public RoutedExperts {
   absl::Time started_;  // it
   ExpertTimings timings_;
   ExpertTrace trace_;  // of the step
-  ExpertHeat heat_;
+  RouteHeat heat_;
   LayerTimes layer_times_;
   mutable Mutex mutex_;
   DispatcherStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -247,7 +247,7 @@ std::string ClusterReport::Snapshot() {
 }
 
 std::string ClusterReport::Heat() const {
-  const ExpertHeat& heat = dispatcher_.heat();
+  const RouteHeat& heat = dispatcher_.heat();
   const std::vector<float> counts = heat.Snapshot();
   const float most =
       counts.empty() ? 0.0F : *std::max_element(counts.begin(), counts.end());
@@ -260,7 +260,7 @@ std::string ClusterReport::Heat() const {
   const Json report = {{"first_layer", heat.extent().first_layer},
                        {"layers", heat.extent().num_layers},
                        {"experts", heat.extent().num_experts},
-                       {"half_life_tokens", ExpertHeat::kHalfLifeTokens},
+                       {"half_life_tokens", RouteHeat::kHalfLifeTokens},
                        {"most", most},
                        {"levels", absl::Base64Escape(levels)}};
   return Text(report);

@@ -1,4 +1,4 @@
-#include "coordinator/engine/expert_heat.h"
+#include "coordinator/engine/route_heat.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,11 +12,11 @@ constexpr double kLargestUnit = 1 << 20;
 
 }  // namespace
 
-ExpertHeat::ExpertHeat(const ModelExtent& extent)
+RouteHeat::RouteHeat(const ModelExtent& extent)
     : extent_(extent),
       counts_(static_cast<size_t>(extent.num_layers) * extent.num_experts) {}
 
-void ExpertHeat::Count(int layer, int num_tokens,
+void RouteHeat::Count(int layer, int num_tokens,
                        std::span<const int32_t> experts) {
   const int row = layer - extent_.first_layer;
   if (row < 0 || row >= extent_.num_layers) return;
@@ -30,7 +30,7 @@ void ExpertHeat::Count(int layer, int num_tokens,
   }
 }
 
-void ExpertHeat::Age(int num_tokens) {
+void RouteHeat::Age(int num_tokens) {
   unit_ *= std::exp2(std::min(num_tokens / kHalfLifeTokens, 20.0));
   if (unit_ < kLargestUnit) return;
   const auto scale = static_cast<float>(1 / unit_);
@@ -38,7 +38,7 @@ void ExpertHeat::Age(int num_tokens) {
   unit_ = 1;
 }
 
-std::vector<float> ExpertHeat::Snapshot() const {
+std::vector<float> RouteHeat::Snapshot() const {
   std::vector<float> counts;
   double unit = 1;
   {

@@ -1,4 +1,4 @@
-#include "coordinator/engine/expert_heat.h"
+#include "coordinator/engine/route_heat.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,31 +20,31 @@ ModelExtent Extent() {
   return extent;
 }
 
-constexpr int kHalfLife = static_cast<int>(ExpertHeat::kHalfLifeTokens);
+constexpr int kHalfLife = static_cast<int>(RouteHeat::kHalfLifeTokens);
 
-TEST(ExpertHeatTest, CountsTheChoicesOfEachLayer) {
-  ExpertHeat heat(Extent());
+TEST(RouteHeatTest, CountsTheChoicesOfEachLayer) {
+  RouteHeat heat(Extent());
   heat.Count(2, 2, std::vector<int32_t>{0, 2, 1, 2});
   EXPECT_THAT(heat.Snapshot(), ElementsAre(0, 0, 0, 1, 1, 2));
 }
 
-TEST(ExpertHeatTest, IgnoresWhatTheModelDoesNotHave) {
-  ExpertHeat heat(Extent());
+TEST(RouteHeatTest, IgnoresWhatTheModelDoesNotHave) {
+  RouteHeat heat(Extent());
   heat.Count(0, 1, std::vector<int32_t>{0});
   heat.Count(3, 1, std::vector<int32_t>{0});
   heat.Count(2, 1, std::vector<int32_t>{-1, 3});
   EXPECT_THAT(heat.Snapshot(), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
-TEST(ExpertHeatTest, AChoiceCountsHalfAfterTheHalfLife) {
-  ExpertHeat heat(Extent());
+TEST(RouteHeatTest, AChoiceCountsHalfAfterTheHalfLife) {
+  RouteHeat heat(Extent());
   heat.Count(2, 1, std::vector<int32_t>{0});
   heat.Count(1, kHalfLife, std::vector<int32_t>{1});
   EXPECT_THAT(heat.Snapshot(), ElementsAre(0, 1, 0, 0.5, 0, 0));
 }
 
-TEST(ExpertHeatTest, StaysRightWhenItsUnitHasBeenBroughtBack) {
-  ExpertHeat heat(Extent());
+TEST(RouteHeatTest, StaysRightWhenItsUnitHasBeenBroughtBack) {
+  RouteHeat heat(Extent());
   for (int i = 0; i < 100; ++i) {
     heat.Count(1, kHalfLife, std::vector<int32_t>{0});
   }
@@ -52,22 +52,22 @@ TEST(ExpertHeatTest, StaysRightWhenItsUnitHasBeenBroughtBack) {
   EXPECT_FLOAT_EQ(heat.Snapshot()[0], 2.0F);
 }
 
-TEST(ExpertHeatTest, AHugePromptFadesWhatWasBefore) {
-  ExpertHeat heat(Extent());
+TEST(RouteHeatTest, AHugePromptFadesWhatWasBefore) {
+  RouteHeat heat(Extent());
   heat.Count(2, 1, std::vector<int32_t>{0});
   heat.Count(1, 1 << 30, std::vector<int32_t>{1});
   EXPECT_LT(heat.Snapshot()[3], 1e-5F);
   EXPECT_FLOAT_EQ(heat.Snapshot()[1], 1.0F);
 }
 
-TEST(ExpertHeatTest, WithoutAnExtentThereIsNothing) {
-  ExpertHeat heat{ModelExtent()};
+TEST(RouteHeatTest, WithoutAnExtentThereIsNothing) {
+  RouteHeat heat{ModelExtent()};
   heat.Count(0, 1, std::vector<int32_t>{0});
   EXPECT_THAT(heat.Snapshot(), IsEmpty());
 }
 
-TEST(ExpertHeatTest, MayBeLookedAtWhileItCounts) {
-  ExpertHeat heat(Extent());
+TEST(RouteHeatTest, MayBeLookedAtWhileItCounts) {
+  RouteHeat heat(Extent());
   std::thread counting([&heat] {
     for (int i = 0; i < 2000; ++i) heat.Count(2, 1, std::vector<int32_t>{1, 2});
   });

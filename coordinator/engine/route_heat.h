@@ -1,4 +1,4 @@
-// coordinator/engine/expert_heat.h
+// coordinator/engine/route_heat.h
 //
 // How often the router chose each expert lately. Four bytes an expert.
 // Thread-safe: the engine thread counts, anybody looks.
@@ -13,14 +13,14 @@
 
 namespace deltafin {
 
-class ExpertHeat {
+class RouteHeat {
  public:
   // After so many tokens a choice counts half: what is seen follows the text
   // within some seconds even at one token a second.
   static constexpr double kHalfLifeTokens = 128;
 
   // An extent without layers: nothing is counted.
-  explicit ExpertHeat(const ModelExtent& extent);
+  explicit RouteHeat(const ModelExtent& extent);
 
   // The choices [T, K] of a layer's tokens. What the extent does not have is
   // not counted. A step begins with the first layer.
