@@ -18,11 +18,11 @@
 #include "common/base/mutex.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/engine/exchange_thread.h"
-#include "coordinator/engine/route_heat.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/layer_exchange.h"
 #include "coordinator/engine/layer_times.h"
 #include "coordinator/engine/node_links.h"
+#include "coordinator/engine/route_heat.h"
 #include "kernels/elementwise.h"
 
 namespace deltafin {

@@ -17,7 +17,7 @@ RouteHeat::RouteHeat(const ModelExtent& extent)
       counts_(static_cast<size_t>(extent.num_layers) * extent.num_experts) {}
 
 void RouteHeat::Count(int layer, int num_tokens,
-                       std::span<const int32_t> experts) {
+                      std::span<const int32_t> experts) {
   const int row = layer - extent_.first_layer;
   if (row < 0 || row >= extent_.num_layers) return;
   MutexLock lock(mutex_);
