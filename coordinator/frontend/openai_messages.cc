@@ -31,6 +31,10 @@ absl::Status RequireFunctionType(ObjectReader& object) {
   return NotSupported(object.PathOf("type"), "only function is supported");
 }
 
+// The official client sends back the value of the arguments beside their text
+// where it parsed them itself. The model reads the text.
+constexpr char kParsedByTheClient[] = "parsed_arguments";
+
 absl::StatusOr<ToolCall> ReadCall(const JsonValue& value,
                                   const std::string& path) {
   ToolCall call;
@@ -44,6 +48,7 @@ absl::StatusOr<ToolCall> ReadCall(const JsonValue& value,
                    ObjectReader::Open(*body, object.PathOf("function")));
   RETURN_IF_ERROR(function.RequireString("name", call.name));
   RETURN_IF_ERROR(function.RequireString("arguments", call.arguments_json));
+  function.Find(kParsedByTheClient);
   RETURN_IF_ERROR(function.RefuseOthers());
   return call;
 }
@@ -55,6 +60,7 @@ absl::Status ReadAssistant(ObjectReader& object, ChatMessage& message) {
        {"refusal", "audio", "annotations", "function_call"}) {
     RETURN_IF_ERROR(object.RequireEmpty(name));
   }
+  object.Find("parsed");  // likewise, beside the content
   const JsonValue* calls = object.Find("tool_calls");
   if (calls == nullptr) return absl::OkStatus();
   const std::string path = object.PathOf("tool_calls");

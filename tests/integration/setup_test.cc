@@ -132,7 +132,7 @@ TEST_F(SetupTest, StreamedExpertsAreKeptAndTheRestIsFetchedLater) {
   ExpectRefused(
       {"run", "--model", dir_, "--prompt",
        "Machines, ships; 1789 guns! Quick zephyrs", "--max-new-tokens", "40"},
-      65, {"layer ", "expert ", released, "cannot supply it"});
+      69, {"layer ", "expert ", released, "cannot supply it"});
 
   fs::rename(folder_.File("away"), released);
   ExpectDone(RunWith({"fetch-experts", dir_}, {}));

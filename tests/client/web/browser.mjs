@@ -76,7 +76,7 @@ export class Browser {
   }
 }
 
-const KEY_CODES = {Enter: 13, Escape: 27, Delete: 46, ArrowDown: 40, F2: 113, Tab: 9};
+const KEY_CODES = {Enter: 13, Escape: 27, Delete: 46, ArrowDown: 40, F2: 113, Tab: 9, ",": 188};
 const MODIFIERS = {Alt: 1, Control: 2, Shift: 8};
 
 function described(details) {
