@@ -73,6 +73,7 @@ test("the second turn is answered to the whole conversation", async () => {
 
 test("settings reach the server and are kept", async () => {
   const page = await browser.open(cluster.url);
+  await page.until("!document.querySelector('#model').hidden", "the page to take keys");
   await page.press("Alt+,");
   await page.until("document.querySelector('#settings').open", "the settings");
   await screenshot(page, "settings-light");
