@@ -68,7 +68,7 @@ class NodeRow {
     if (this.told[i] === key) return;
     this.told[i] = key;
     const first = i === 1 ? make("span", {class: "state", "data-state": main}, main) : make("span", {class: "main"}, main);
-    const rest = note === null || note === "" ? [] : [make("small", {}, note)];
+    const rest = note === null || note === "" ? [] : [make("small", {title: note}, note)];
     this.cells[i].replaceChildren(first, ...rest, ...(bar === null ? [] : [meter(bar)]));
   }
 }
