@@ -100,7 +100,7 @@ TEST(WebPageTest, RefusesOtherPathsAndMethods) {
   EXPECT_EQ(Ask("/../app.js")->status(), 404);
   const auto reply = Ask("/app.js", "POST");
   EXPECT_EQ(reply->status(), 405);
-  EXPECT_EQ(reply->header("Allow"), "GET, HEAD");
+  EXPECT_EQ(reply->header("allow"), "GET, HEAD");
 }
 
 }  // namespace
