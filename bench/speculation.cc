@@ -63,11 +63,13 @@ class ThrottledExperts : public RoutedExperts {
       while (absl::Now() < until) std::this_thread::yield();
     }
     const double compute = absl::ToDoubleSeconds(computed - begun);
-    trace_.Add({.layer = layer,
-                .waited = compute + read,
-                .node = "here",
-                .read = read,
-                .compute = compute});
+    LayerTrace trace;
+    trace.layer = layer;
+    trace.waited = compute + read;
+    trace.node = "here";
+    trace.read = read;
+    trace.compute = compute;
+    trace_.Add(trace);
     timings_.read += read;
     timings_.compute += compute;
     return absl::OkStatus();
