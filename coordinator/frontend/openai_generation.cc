@@ -192,6 +192,7 @@ void OpenAiGeneration::OnChoiceEnd(int choice, int prompt,
   usage_.completion_tokens += result.usage.completion_tokens;
   if (choice % request_.num_choices == 0) {
     usage_.prompt_tokens += std::ssize(request_.prompts[prompt]);
+    usage_.cached_tokens += result.usage.cached_tokens;
   }
   if (!is_silent_ && !result.status.ok()) {
     is_silent_ = true;

@@ -149,6 +149,16 @@ test('an answer goes back into the conversation as it came', async () => {
   assert.equal(second.choices[0].message.role, 'assistant');
 });
 
+test('a conversation that goes on says how much of it was not read again', async () => {
+  const question = user('What does the sea sound like?');
+  const first = await client.chat.completions.create({ ...ghosts, messages: [question] });
+  const second = await client.chat.completions.create(
+    { ...ghosts, messages: [question, first.choices[0].message, user('Why?')], max_tokens: 4 });
+  const { prompt_tokens: all, prompt_tokens_details: { cached_tokens: cached } } = second.usage;
+  assert.ok(cached >= first.usage.prompt_tokens, `${cached} of ${all}, the first prompt had ${first.usage.prompt_tokens}`);
+  assert.ok(cached < all);
+});
+
 test('what is refused comes as the errors that the client knows', async () => {
   const bad = [
     [{ ...ghosts, top_p: 2 }, OpenAI.BadRequestError, 'top_p'],
