@@ -13,15 +13,16 @@ GrammarStates::State GrammarStates::start() {
   return Close({{grammar_->start(), 0}});
 }
 
-GrammarStates::State GrammarStates::Next(State state, GrammarSymbol symbol) {
-  StateData& data = states_[state];
-  if (data.row.empty()) {
-    if (num_rows_ == kMaxRows) return FindNext(state, symbol);
-    data.row.assign(kNumGrammarSymbols, kUnknown);
+GrammarStates::State GrammarStates::MakeStep(State state,
+                                             GrammarSymbol symbol) {
+  const State next = FindNext(state, symbol);
+  if (rows_[state] == nullptr) {
+    if (num_rows_ == kMaxRows) return next;
+    rows_[state] = std::make_unique<State[]>(kNumGrammarSymbols);
+    std::fill_n(rows_[state].get(), kNumGrammarSymbols, kUnknown);
     ++num_rows_;
   }
-  State& next = data.row[symbol];
-  if (next == kUnknown) next = FindNext(state, symbol);
+  rows_[state][symbol] = next;
   return next;
 }
 
@@ -98,7 +99,8 @@ GrammarStates::State GrammarStates::Intern(Places places, bool is_complete) {
   const auto [at, is_new] = state_ids_.try_emplace(
       {std::move(places), is_complete}, static_cast<State>(states_.size()));
   if (is_new) {
-    states_.push_back({&at->first.first, is_complete, {}});
+    states_.push_back({&at->first.first, is_complete});
+    rows_.emplace_back();
     size_ += 1 + at->first.first.size();
   }
   return at->second;
@@ -121,6 +123,7 @@ GrammarStates::State GrammarStates::ForgetOthers(State keep) {
   frames_.assign(1, Frame());
   frame_ids_.clear();
   states_.clear();
+  rows_.clear();
   state_ids_.clear();
   num_rows_ = 0;
   size_ = 0;

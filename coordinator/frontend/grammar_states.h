@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -32,7 +31,11 @@ class GrammarStates {
   explicit GrammarStates(std::shared_ptr<const ByteGrammar> grammar);
 
   State start();
-  State Next(State state, GrammarSymbol symbol);
+  State Next(State state, GrammarSymbol symbol) {
+    const State* const row = rows_[state].get();
+    if (row != nullptr && row[symbol] != kUnknown) return row[symbol];
+    return MakeStep(state, symbol);
+  }
   // Whether the text so far is complete; it may go on nevertheless.
   bool is_complete(State state) const { return states_[state].is_complete; }
 
@@ -71,9 +74,9 @@ class GrammarStates {
   struct StateData {
     const Places* places = nullptr;  // with symbols to follow
     bool is_complete = false;
-    std::vector<State> row;  // [kNumGrammarSymbols], or not kept
   };
 
+  State MakeStep(State state, GrammarSymbol symbol);
   State FindNext(State state, GrammarSymbol symbol);
   // The state of what `places` reach without a symbol.
   State Close(Places places);
@@ -86,7 +89,9 @@ class GrammarStates {
   const std::shared_ptr<const ByteGrammar> grammar_;
   std::vector<Frame> frames_;
   absl::flat_hash_map<std::pair<GrammarNode, uint32_t>, uint32_t> frame_ids_;
-  std::deque<StateData> states_;
+  std::vector<StateData> states_;
+  // Steps that were made: [kNumGrammarSymbols] of a state, or null.
+  std::vector<std::unique_ptr<State[]>> rows_;
   absl::node_hash_map<std::pair<Places, bool>, State> state_ids_;
   size_t num_rows_ = 0;
   size_t size_ = 0;  // states, places and frames

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/frontend/json_grammar.h"
 #include "coordinator/frontend/python_json.h"
+#include "coordinator/frontend/string_pattern.h"
 
 namespace deltafin {
 
@@ -89,6 +90,8 @@ class SchemaReader {
   absl::StatusOr<Repetition> Count(const SchemaAt& schema,
                                    std::string_view least,
                                    std::string_view most);
+  // What pattern or format say.
+  absl::StatusOr<std::optional<StringPattern>> Pattern(const SchemaAt& schema);
   absl::StatusOr<ObjectSchema> Object(const SchemaAt& schema);
   // What several object schemas in allOf say together with the one around it.
   absl::StatusOr<ObjectSchema> SumOfAllOf(const SchemaAt& schema);

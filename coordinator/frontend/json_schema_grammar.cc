@@ -202,12 +202,17 @@ absl::Status JsonSchemaGrammar::AddEnum(const Job& job, GrammarNode end) {
 
 absl::Status JsonSchemaGrammar::AddTypes(const Job& job, GrammarNode end) {
   RETURN_IF_ERROR(reader_.AllowKeywords(
-      job.schema,
-      {"type", "properties", "required", "additionalProperties", "prefixItems",
-       "items", "minItems", "maxItems", "minLength", "maxLength", "minimum",
-       "maximum", "exclusiveMinimum", "exclusiveMaximum"}));
+      job.schema, {"type", "properties", "required", "additionalProperties",
+                   "prefixItems", "items", "minItems", "maxItems", "minLength",
+                   "maxLength", "pattern", "format", "minimum", "maximum",
+                   "exclusiveMinimum", "exclusiveMaximum"}));
   ASSIGN_OR_RETURN(const std::vector<JsonType> types,
                    reader_.Types(job.schema));
+  if (job.schema.value->Find("format") != nullptr &&
+      !Holds(types, JsonType::kString)) {
+    return reader_.Error(job.schema.place, "format",
+                         "only formats of strings are supported");
+  }
   for (const JsonType type : types) {
     if (!IsWanted(job.form, type)) continue;
     switch (type) {
@@ -245,12 +250,16 @@ absl::Status JsonSchemaGrammar::AddString(const Job& job, GrammarNode end) {
   ASSIGN_OR_RETURN(const Repetition length,
                    reader_.Count(job.schema, "minLength", "maxLength"));
   const bool is_raw = job.form == ValueForm::kRawString;
-  if (length.least == 0 && !length.most) {
+  const StringForm form = is_raw ? StringForm::kRaw : StringForm::kQuoted;
+  ASSIGN_OR_RETURN(const std::optional<StringPattern> pattern,
+                   reader_.Pattern(job.schema));
+  if (pattern) {
+    AddPattern(*pattern, form, job.start, end, grammar_);
+  } else if (length.least == 0 && !length.most) {
     grammar_.Call(job.start,
                   is_raw ? json_.any_raw_string() : json_.any_string(), end);
   } else {
-    json_.String(job.start, length,
-                 is_raw ? StringForm::kRaw : StringForm::kQuoted, end);
+    json_.String(job.start, length, form, end);
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,35 @@ bool IsFalse(const JsonValue& schema) {
 
 }  // namespace
 
+absl::StatusOr<std::optional<StringPattern>> SchemaReader::Pattern(
+    const SchemaAt& schema) {
+  const JsonValue* pattern = schema.value->Find("pattern");
+  const JsonValue* format = schema.value->Find("format");
+  if (pattern == nullptr && format == nullptr) return std::nullopt;
+  const char* const keyword = pattern != nullptr ? "pattern" : "format";
+  const JsonValue& text = pattern != nullptr ? *pattern : *format;
+  if (text.kind != Kind::kString) {
+    return Error(schema.place, keyword, "expected a string");
+  }
+  const bool is_alone = (pattern == nullptr || format == nullptr) &&
+                        schema.value->Find("minLength") == nullptr &&
+                        schema.value->Find("maxLength") == nullptr;
+  if (!is_alone) {
+    return Error(schema.place, keyword,
+                 "of pattern, format and a bounded length one alone is "
+                 "supported");
+  }
+  const auto known = PatternOfFormat(text.text);
+  if (pattern == nullptr && !known) {
+    return Error(schema.place, keyword,
+                 "only date, time, date-time, uuid, ipv4 and email are "
+                 "supported");
+  }
+  auto parsed = ParseStringPattern(pattern != nullptr ? text.text : *known);
+  if (parsed.ok()) return *std::move(parsed);
+  return Error(schema.place, keyword, std::string(parsed.status().message()));
+}
+
 absl::StatusOr<ObjectSchema> SchemaReader::Object(const SchemaAt& schema) {
   ObjectSchema object;
   const JsonValue* others = schema.value->Find("additionalProperties");

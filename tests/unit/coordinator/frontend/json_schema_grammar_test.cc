@@ -25,7 +25,9 @@ const std::vector<Case>& Cases() {
        {"01", "+1", ".5", "1.", "tru", "[1,]", "{,}", R"({"a"})", "\"\t\"",
         R"("\ud83d")", R"("\ude00")", "\"\xFF\"", "\"\xC0\x80\"", " 1", "1 2",
         "\"\xED\xA0\x80\"", "1e999", "nul"}},
-      {R"({"type":"object"})", {"{}", R"({ "x" : 1 })"}, {"[]", "1", "null", R"({"x":1,})"}},
+      {R"({"type":"object"})",
+       {"{}", R"({ "x" : 1 })"},
+       {"[]", "1", "null", R"({"x":1,})"}},
       {R"({"type":"object","properties":{"a":{"type":"integer"},)"
        R"("b":{"type":"string"}},"required":["a"],)"
        R"("additionalProperties":false})",
@@ -134,6 +136,54 @@ TEST(JsonSchemaGrammarTest, ReadsWhatASchemaAllowsAndNothingElse) {
   }
 }
 
+TEST(JsonSchemaGrammarTest, ReadsStringsOfAPattern) {
+  const auto pattern = [](const std::string& text) {
+    return R"({"type":"string","pattern":)" + QuoteJson(text) + "}";
+  };
+  const std::vector<Case> cases = {
+      {pattern("^[A-Z]{2,3}-\\d+$"),
+       {"\"AB-1\"", "\"ABC-123\""},
+       {"\"A-1\"", "\"ABCD-1\"", "\"AB-\"", "\"xAB-1\"", "\"AB-1x\""}},
+      {pattern("b"), {"\"b\"", "\"abc\"", "\"\\nb\""}, {"\"\"", "\"ac\""}},
+      {pattern("^a|b$"), {"\"ax\"", "\"xb\"", "\"ab\""}, {"\"xa\"", "\"bx\""}},
+      {pattern("^(?:ab?)*?$"), {"\"\"", "\"aba\""}, {"\"b\"", "\"abb\""}},
+      {pattern("^[^a-c]$"),
+       {"\"d\"", "\"\xC3\xA9\"", R"("\"")", "\"\xF0\x9F\x98\x80\"", R"("\n")"},
+       {"\"a\"", "\"de\"", R"("\u0064")", "\"\xED\xA0\x80\"", "\"\xC3\""}},
+      {pattern("^.\\.\\u00e9[\\w-]\\x41\\/$"),
+       {"\"x.\xC3\xA9-A/\""},
+       {"\"xx\xC3\xA9-A/\"", "\"x.\xC3\xA9+A/\""}},
+      {pattern("^\\\\\"\\t$"), {R"("\\\"\t")"}, {"\"\\\""}},
+      {R"({"format":"date","type":"string"})",
+       {"\"2024-02-28\"", "\"1999-12-31\""},
+       {"\"2024-02-30\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"24-04-01\""}},
+      {R"({"format":"date-time","type":"string"})",
+       {"\"2024-02-28T23:59:59Z\"", "\"2024-02-28T00:00:00.5+02:00\""},
+       {"\"2024-02-28T24:00:00Z\"", "\"2024-02-28 00:00:00Z\""}},
+      {R"({"format":"uuid","type":"string"})",
+       {"\"123e4567-e89b-12d3-a456-426614174000\""},
+       {"\"123e4567e89b12d3a456426614174000\""}},
+      {R"({"format":"ipv4","type":"string"})",
+       {"\"127.0.0.1\"", "\"255.249.199.99\""},
+       {"\"256.0.0.1\"", "\"1.2.3\"", "\"01.2.3.4\""}},
+      {R"({"format":"email","type":"string"})",
+       {"\"a.b@example.org\""},
+       {"\"a@b\"", "\"@example.org\""}},
+  };
+  for (const Case& one : cases) {
+    const GrammarPtr grammar = GrammarOf(one.schema);
+    ASSERT_NE(grammar, nullptr);
+    for (const std::string& text : one.valid) {
+      EXPECT_EQ(Read(grammar, text), Reading::kComplete)
+          << one.schema << " | " << text;
+    }
+    for (const std::string& text : one.invalid) {
+      EXPECT_NE(Read(grammar, text), Reading::kComplete)
+          << one.schema << " | " << text;
+    }
+  }
+}
+
 // The table's own texts agree with a validator that knows no grammar, but for
 // those that are only spelled or ordered otherwise.
 TEST(JsonSchemaGrammarTest, DrawsTextsThatSatisfyTheSchema) {
@@ -187,8 +237,16 @@ TEST(JsonSchemaGrammarTest, KeepsAWayOutOfARecursion) {
 
 TEST(JsonSchemaGrammarTest, NamesTheKeywordThatItCannotEnforce) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"type":"string","pattern":"a"})", "pattern"},
-      {R"({"type":"object","properties":{"a":{"format":"date"}}})",
+      {R"({"type":"string","pattern":"(?=a)"})", "pattern"},
+      {R"({"pattern":"(a"})", "pattern"},
+      {R"({"pattern":"a\\b"})", "pattern"},
+      {R"({"pattern":"[b-a]"})", "pattern"},
+      {R"({"pattern":"(^a)"})", "pattern"},
+      {R"({"pattern":"a{2,1}"})", "pattern"},
+      {R"({"pattern":"((a{1000}){1000}){1000}"})", ""},
+      {R"({"pattern":"a","maxLength":3})", "pattern"},
+      {R"({"type":"integer","format":"int32"})", "format"},
+      {R"({"type":"object","properties":{"a":{"format":"uri"}}})",
        "properties.a.format"},
       {R"({"properties":{"a":{"items":{"multipleOf":2}}}})",
        "properties.a.items.multipleOf"},
