@@ -38,7 +38,7 @@ absl::StatusOr<std::span<const uint64_t>> GrammarConstraint::Allowed() {
   if (const auto known = masks_.find(state_); known != masks_.end()) {
     return known->second;
   }
-  if (states_.is_large()) {
+  if (states_.size() > kMaxSize / 2) {
     state_ = states_.ForgetOthers(state_);
     masks_.clear();
   }
@@ -62,7 +62,7 @@ absl::StatusOr<GrammarConstraint::Mask> GrammarConstraint::MakeMask() {
     path_[node.depth] = next;
     if (next != GrammarStates::kDead && node.token >= 0) allow(node.token);
     i = next == GrammarStates::kDead ? node.next_beside : i + 1;
-    if (states_.work() - work_before > kMaxWork) {
+    if (states_.work() - work_before > kMaxWork || states_.size() > kMaxSize) {
       return absl::ResourceExhaustedError(
           "the schema can be read in too many ways at once");
     }

@@ -31,7 +31,7 @@ class GrammarConstraint final : public TokenConstraint {
       std::shared_ptr<const ByteGrammar> grammar, const Tokenizer& tokenizer);
 
   // Errors: INTERNAL when nothing may come, RESOURCE_EXHAUSTED when the grammar
-  // can be read in so many ways that the answer takes too long.
+  // can be read in so many ways that the answer takes too much.
   absl::StatusOr<std::span<const uint64_t>> Allowed() override;
   void Accept(int32_t id) override;
 
@@ -44,9 +44,11 @@ class GrammarConstraint final : public TokenConstraint {
   using Mask = std::vector<uint64_t>;
 
   // Masks kept, 20 KiB each at K3's vocabulary.
-  static constexpr size_t kMaxMasks = 32;
-  // Of GrammarStates::work for one mask: below a second.
-  static constexpr int64_t kMaxWork = 3'000'000;
+  static constexpr size_t kMaxMasks = 16;
+  // Of GrammarStates::work for one mask: some tenths of a second.
+  static constexpr int64_t kMaxWork = 30'000'000;
+  // Of GrammarStates::size: some tens of megabytes.
+  static constexpr size_t kMaxSize = 300'000;
 
   GrammarConstraint(std::shared_ptr<const ByteGrammar> grammar,
                     const Tokenizer& tokenizer, const ChatTokens& tokens);

@@ -30,7 +30,9 @@ GrammarStates::State GrammarStates::FindNext(State state,
                                              GrammarSymbol symbol) {
   Places reached;
   for (const Place& place : *states_[state].places) {
-    for (const GrammarEdge& edge : grammar_->edges(place.node)) {
+    const std::vector<GrammarEdge>& edges = grammar_->edges(place.node);
+    work_ += std::ssize(edges);
+    for (const GrammarEdge& edge : edges) {
       if (edge.kind != GrammarEdge::Kind::kSymbols || symbol < edge.first ||
           symbol > edge.last) {
         continue;
@@ -76,7 +78,7 @@ GrammarStates::State GrammarStates::Close(Places places) {
          seen.size() < kMaxFollowed) {
     const Place place = places.back();
     places.pop_back();
-    ++work_;
+    work_ += 1 + std::ssize(grammar_->edges(place.node));
     if (!CanEnd(place) || !seen.insert(place).second) continue;
     if (place.stack == 0 && grammar_->is_final(place.node)) is_complete = true;
     if (HasSymbols(place.node)) kept.push_back(place);

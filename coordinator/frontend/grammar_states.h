@@ -39,19 +39,17 @@ class GrammarStates {
   // Whether the text so far is complete; it may go on nevertheless.
   bool is_complete(State state) const { return states_[state].is_complete; }
 
-  // Places looked at so far: what the calls cost, each below a microsecond.
+  // Edges looked at so far: what the calls cost, some nanoseconds each.
   int64_t work() const { return work_; }
-
-  // Whether the states take tens of megabytes.
-  bool is_large() const { return size_ > kLargeSize; }
+  // States, places in them and frames: what they take, some 100 bytes each.
+  size_t size() const { return size_; }
   // Forgets all states but `keep`; returns its new name.
   State ForgetOthers(State keep);
 
  private:
   static constexpr State kUnknown = -2;
   // Steps are kept for as many states, 1 KiB each.
-  static constexpr size_t kMaxRows = 4096;
-  static constexpr size_t kLargeSize = 500'000;
+  static constexpr size_t kMaxRows = 1024;
   // Places followed in one step; each kept one is found through few others.
   static constexpr size_t kMaxFollowed = 16 * kMaxPlaces;
 
@@ -94,7 +92,7 @@ class GrammarStates {
   std::vector<std::unique_ptr<State[]>> rows_;
   absl::node_hash_map<std::pair<Places, bool>, State> state_ids_;
   size_t num_rows_ = 0;
-  size_t size_ = 0;  // states, places and frames
+  size_t size_ = 0;
   int64_t work_ = 0;
 };
 

@@ -164,9 +164,9 @@ class PatternParser {
   }
 
   absl::StatusOr<StringPattern> Atom(int depth) {
-    if (Take("(?:") ||
-        (Peek() == '(' && !text_.substr(at_).starts_with("(?"))) {
-      if (Peek() == '(') ++at_;
+    const bool is_group =
+        Take("(?:") || (!text_.substr(at_).starts_with("(?") && Take('('));
+    if (is_group) {
       if (depth == kMaxGroups) return Error("too many groups in each other");
       ASSIGN_OR_RETURN(StringPattern group, Choice(depth + 1));
       if (!Take(')')) return Error("expected ')'");

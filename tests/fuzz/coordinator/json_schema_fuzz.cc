@@ -42,7 +42,7 @@ std::string Draw(const std::shared_ptr<const deltafin::ByteGrammar>& grammar,
                                         : "\"}]0.nt:,";
     state = Step(states, state, wanted, text);
     CHECK(state != GrammarStates::kDead, "every text can be ended");
-    if (text.size() > kMaxBytes || states.work() > 200'000) return "null";
+    if (text.size() > kMaxBytes || states.work() > 5'000'000) return "null";
   }
   return text;
 }

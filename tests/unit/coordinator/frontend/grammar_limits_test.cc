@@ -53,6 +53,7 @@ TEST(GrammarLimitsTest, BoundsHostileSchemas) {
   for (int i = 0; i < 30; ++i) {
     const int32_t id = *NanoTokenizer().vocabulary().FindRank("[");
     const auto mask = constraint->Allowed();
+    if (absl::IsResourceExhausted(mask.status())) break;
     ASSERT_TRUE(mask.ok()) << mask.status();
     ASSERT_NE((*mask)[id / 64] >> (id % 64) & 1, 0);
     constraint->Accept(id);
