@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
-#include "absl/strings/match.h"
+#include <string_view>
+
 #include "common/base/status_macros.h"
 #include "tests/integration/lan_case.h"
 
@@ -81,7 +82,7 @@ LanCase NodeStoppedForSeconds() {
     RETURN_IF_ERROR(cluster.WaitForLayerRequests(2, 10 * kLanMoeLayers));
     cluster.node(2).Signal(SIGSTOP);
     const auto lost = [](std::string_view, std::string_view err) {
-      return absl::StrContains(err, "is suspect");
+      return err.find("is suspect") != std::string_view::npos;
     };
     const absl::Status noticed = run.WaitForOutput(lost, absl::Minutes(1));
     cluster.node(2).Signal(SIGCONT);
