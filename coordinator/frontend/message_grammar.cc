@@ -150,6 +150,10 @@ class MessageBuilder {
   absl::Status HeldCalls(GrammarNode from, GrammarNode to) {
     const GrammarNode first = grammar_->AddNode();
     const GrammarNode more = grammar_->AddNode();
+    if (chat_.tools_json.empty()) {
+      return Fail(std::string(fields_.tools),
+                  absl::InvalidArgumentError("a forced call needs tools"));
+    }
     ASSIGN_OR_RETURN(const JsonValue* tools,
                      Parse(chat_.tools_json, fields_.tools));
     bool has_any = false;

@@ -26,7 +26,7 @@ Ranges Complement(Ranges ranges) {
   char32_t next = 0;
   for (const CharacterRange& range : ranges) {
     if (range.first > next) rest.push_back({next, range.first - 1});
-    next = std::max(next, range.last + 1);
+    next = std::max<char32_t>(next, range.last + 1);
   }
   if (next <= kLastCharacter) rest.push_back({next, kLastCharacter});
   return rest;

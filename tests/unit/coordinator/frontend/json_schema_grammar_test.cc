@@ -237,11 +237,11 @@ TEST(JsonSchemaGrammarTest, KeepsAWayOutOfARecursion) {
 
 TEST(JsonSchemaGrammarTest, NamesTheKeywordThatItCannotEnforce) {
   const std::pair<const char*, const char*> cases[] = {
-      {R"({"type":"string","pattern":"(?=a)"})", "pattern"},
+      {R"~({"type":"string","pattern":"(?=a)"})~", "pattern"},
       {R"({"pattern":"(a"})", "pattern"},
       {R"({"pattern":"a\\b"})", "pattern"},
       {R"({"pattern":"[b-a]"})", "pattern"},
-      {R"({"pattern":"(^a)"})", "pattern"},
+      {R"~({"pattern":"(^a)"})~", "pattern"},
       {R"({"pattern":"a{2,1}"})", "pattern"},
       {R"({"pattern":"((a{1000}){1000}){1000}"})", ""},
       {R"({"pattern":"a","maxLength":3})", "pattern"},
