@@ -104,7 +104,7 @@ stage_fuzz() {
 stage_images() {
   say "images"
   mkdir -p build
-  tests/deploy/images_test.py build
+  tests/deploy/images_test.py build || [ $? -eq 77 ]  # which it says itself
 }
 
 deploy/install_packages.sh test
