@@ -11,7 +11,7 @@ import { MODEL, startServer, until } from './server.mjs';
 
 // Longer than any of these tests, drawn without guesses ahead.
 const endless = { model: MODEL, prompt: 'It was a dark', max_tokens: 32000, ignore_eos: true, temperature: 1, stream: true };
-const slow = ['--max-sequences', '1', '--max-queued', '1', '--context', '32768', '--threads', '1', '--speculate', 'off'];
+const slow = ['--max-sequences', '1', '--max-queued', '1', '--context', '32768', '--speculate', 'off'];
 const short = { model: MODEL, prompt: 'It was a dark', max_tokens: 2 };
 
 test('a full queue makes the client come again', async () => {

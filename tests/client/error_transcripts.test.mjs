@@ -10,7 +10,7 @@ import { startServer } from './server.mjs';
 
 const ADDRESS = '127.0.0.1:8080';  // as the page has it
 const page = readFileSync(join(process.env.SOURCE_DIR, 'docs/http_errors.md'), 'utf8');
-const sections = page.split(/^## /m).slice(1);
+const sections = page.split(/^## /m).slice(1).filter((section) => section.includes('```console'));
 
 // The commands of a section and what they print.
 function commands(section) {
