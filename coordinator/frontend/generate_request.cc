@@ -43,6 +43,16 @@ absl::StatusOr<SamplingOptions> ParseSampling(const v1::Sampling& wire) {
   return sampling;
 }
 
+absl::StatusOr<int> ParseLength(const v1::GenerateRequest& request,
+                                int default_tokens) {
+  ASSIGN_OR_RETURN(const int tokens,
+                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
+  if (!request.prompt_only()) return tokens == 0 ? default_tokens : tokens;
+  if (tokens == 0) return 0;
+  return absl::InvalidArgumentError(
+      "prompt_only: generates nothing; leave max_new_tokens out");
+}
+
 // The prompt's ids; sets text.chat and what is shared for a chat.
 absl::StatusOr<std::vector<int32_t>> ParsePrompt(
     const v1::GenerateRequest& request, const Tokenizer& tokenizer,
@@ -101,16 +111,14 @@ absl::StatusOr<ParsedGenerateRequest> ParseGenerateRequest(
                                  defaults.bos_token_id);
   }
   ASSIGN_OR_RETURN(generation.max_new_tokens,
-                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
-  if (generation.max_new_tokens == 0) {
-    generation.max_new_tokens = defaults.max_new_tokens;
-  }
+                   ParseLength(request, defaults.max_new_tokens));
   if (request.logprobs() > kMaxTopLogprobs) {
     return absl::InvalidArgumentError(fmt::format(
         "logprobs: {} is over {}", request.logprobs(), kMaxTopLogprobs));
   }
   generation.top_logprobs = static_cast<int>(request.logprobs());
   generation.want_logprobs = request.want_logprobs() || request.logprobs() > 0;
+  generation.want_all_logits = request.prompt_logprobs();
   generation.ignore_eos = request.ignore_eos();
   ASSIGN_OR_RETURN(generation.sampling, ParseSampling(request.sampling()));
   if (!request.speculate().empty()) {
