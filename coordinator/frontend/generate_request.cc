@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "coordinator/engine/logprobs.h"
 #include "coordinator/frontend/chat_template.h"
 #include "coordinator/frontend/grammar_constraint.h"
 #include "coordinator/frontend/message_grammar.h"
@@ -12,8 +13,6 @@
 
 namespace deltafin {
 namespace {
-
-constexpr int kMaxTopLogprobs = 20;
 
 // A count that travels as uint32 and is an int here.
 absl::StatusOr<int> ParseCount(uint32_t value, std::string_view field) {
