@@ -78,6 +78,37 @@ TEST(GrammarLimitsTest, BoundsHostileSchemas) {
   EXPECT_TRUE(absl::IsInvalidArgument(GrammarOf(deep).status()));
 }
 
+// A step that would take too long ends the request, and no other.
+TEST(GrammarLimitsTest, BoundsTheWorkOfAStep) {
+  std::string branches;
+  for (int i = 0; i < 500; ++i) {
+    branches += fmt::format(R"({}{{"type":"string","minLength":{}}})",
+                            i == 0 ? "" : ",", i + 1);
+  }
+  const std::string schemas[] = {
+      R"~({"type":"string","pattern":"^((.{0,100}){0,3}){0,3}$"})~",
+      R"~({"type":"string","pattern":"(a|b|ab|.)*.{300}(c|.)*$"})~",
+      fmt::format(R"({{"anyOf":[{}]}})", branches)};
+  for (const std::string& schema : schemas) {
+    const auto grammar = GrammarOf(schema);
+    ASSERT_TRUE(grammar.ok()) << grammar.status();
+    const auto constraint =
+        *GrammarConstraint::Create(*grammar, NanoTokenizer());
+    constraint->Accept(*NanoTokenizer().vocabulary().FindRank("\""));
+    double most = 0;
+    int steps = 0;
+    for (; steps < 20; ++steps) {
+      const double since = CpuMicros();
+      const auto mask = constraint->Allowed();
+      most = std::max(most, CpuMicros() - since);
+      if (absl::IsResourceExhausted(mask.status())) break;
+      ASSERT_TRUE(mask.ok()) << mask.status();
+      constraint->Accept(*NanoTokenizer().vocabulary().FindRank("a"));
+    }
+    fmt::print("{} steps, {:.0f} us at most\n", steps, most);
+  }
+}
+
 // Prints what a mask takes of the processor at a vocabulary of K3's size: every
 // byte, and words of letters as frequent as in text.
 TEST(GrammarLimitsTest, MakesMasksOfALargeVocabulary) {
