@@ -8,8 +8,12 @@ take them for one. Goes by the layout of clang-format, so that it may miss a nam
 """
 
 import collections
+import pathlib
 import re
 import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = ("common", "coordinator", "expert_node", "kernels", "spine_node", "tests")
 
 DEFINED = re.compile(
     r"^(?:template\b.*> ?)?(?:inline |static |constexpr |const |\[\[\w+\]\] )*"
@@ -43,6 +47,16 @@ def names(path):
     return defined, used, aliases
 
 
+def shared_constants():
+    """Of all headers: a source that includes none of them may be merged with one that does."""
+    constant = re.compile(r"^inline constexpr .*?(\w+)(?:\[\w*\])? =", re.MULTILINE)
+    found = set()
+    for folder in FOLDERS:
+        for header in (ROOT / folder).rglob("*.h"):
+            found.update(constant.findall(header.read_text(encoding="utf-8")))
+    return found
+
+
 class Merged:
     """The sources of one target that can share a translation unit."""
 
@@ -61,10 +75,12 @@ class Merged:
 
 
 def main():
+    shared = shared_constants()
     merged = collections.defaultdict(Merged)
     for line in open(sys.argv[1], encoding="utf-8"):
         target, path = line.split()
-        if not merged[target].takes(*names(path)):
+        defined, used, aliases = names(path)
+        if defined & shared or not merged[target].takes(defined, used, aliases):
             print(target, path)
 
 
