@@ -46,9 +46,11 @@ class DriveTurns {
 
  private:
   void GiveBack() {
-    MutexLock lock(mutex_);
-    ++free_;
-    given_back_.NotifyOne();
+    {
+      MutexLock lock(mutex_);
+      ++free_;
+    }
+    given_back_.NotifyOne();  // unlocked, so that who wakes goes on at once
   }
 
   Mutex mutex_;

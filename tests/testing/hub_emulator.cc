@@ -24,6 +24,10 @@ using Faults = std::deque<HubFault>;
 
 std::optional<HubFault> TakeFault(Faults& faults) {
   if (faults.empty()) return std::nullopt;
+  if (faults.front().after > 0) {
+    --faults.front().after;
+    return std::nullopt;
+  }
   const HubFault fault = faults.front();
   if (fault.times > 0 && --faults.front().times == 0) faults.pop_front();
   return fault;
