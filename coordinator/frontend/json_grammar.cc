@@ -21,14 +21,17 @@ JsonGrammar::JsonGrammar(ByteGrammar& grammar)
       any_value_(grammar.AddNode()),
       any_object_(grammar.AddNode()),
       any_array_(grammar.AddNode()) {
-  GrammarNode blank = gap_;
-  for (int i = 0; i < kMaxJsonBlanks; ++i) {
+  GrammarNode blank = grammar_.AddNode();
+  grammar_.SetFinal(gap_);
+  grammar_.Symbol(gap_, '\n', blank);
+  for (int i = 0; i < kMaxJsonIndentation; ++i) {
     grammar_.SetFinal(blank);
     const GrammarNode next = grammar_.AddNode();
-    grammar_.OneOf(blank, " \n\r\t", next);
+    grammar_.OneOf(blank, " \t", next);
     blank = next;
   }
   grammar_.SetFinal(blank);
+  grammar_.Symbol(gap_, ' ', blank);
   DefineStrings();
   DefineValue();
 }

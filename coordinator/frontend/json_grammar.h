@@ -1,7 +1,8 @@
 // coordinator/frontend/json_grammar.h
 //
 // The parts of JSON texts as rules of a grammar. Between any two tokens of a
-// text stand at most kMaxJsonBlanks blanks, before and after it none. Strings
+// text stands nothing, a space, or a line's end and an indentation, so that no
+// model gets lost in blanks; before and after it nothing. Strings
 // are UTF-8 and hold no lone surrogates, numbers no more digits than a reader
 // keeps: every text is one that ParseStrictJson takes. Thread-compatible.
 #pragma once
@@ -17,7 +18,8 @@
 
 namespace deltafin {
 
-inline constexpr int kMaxJsonBlanks = 32;
+// Spaces and tabs.
+inline constexpr int kMaxJsonIndentation = 20;
 // Of the part before the point, and of that behind it.
 inline constexpr int kMaxJsonDigits = 18;
 

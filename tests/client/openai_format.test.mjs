@@ -20,7 +20,7 @@ const ask = {
   model: MODEL,
   messages: [{ role: 'user', content: 'Tell me of a ghost.' }],
   reasoning_effort: 'none',
-  max_tokens: 300,
+  max_tokens: 1500,
 };
 const ghost = {
   type: 'object',
@@ -95,7 +95,7 @@ test('any object will do, and thinking is free', async () => {
     ...ask, reasoning_effort: 'low', max_tokens: 1500, response_format: { type: 'json_schema', json_schema: { name: 'yes', schema: { const: { yes: true } } } },
   });
   if (reason === 'stop') assert.deepEqual(JSON.parse(message.content), { yes: true });
-  const object = await client.chat.completions.create({ ...ask, response_format: { type: 'json_object' } });
+  const object = await client.chat.completions.create({ ...ask, max_tokens: 200, response_format: { type: 'json_object' } });
   assert.equal(object.choices[0].message.content[0], '{');
   if (object.choices[0].finish_reason === 'stop') assert.equal(typeof JSON.parse(object.choices[0].message.content), 'object');
 });
@@ -111,7 +111,7 @@ test('calls can be required, and follow the parameters', async () => {
 });
 
 test('responses do the same', async () => {
-  const asking = { model: MODEL, input: 'Tell me of a ghost.', reasoning: { effort: 'none' }, max_output_tokens: 300 };
+  const asking = { model: MODEL, input: 'Tell me of a ghost.', reasoning: { effort: 'none' }, max_output_tokens: 1500 };
   const flat = { type: 'json_schema', name: 'ghost', strict: true, schema: ghost };
   const answer = await client.responses.create({ ...asking, text: { format: flat } });
   assert.equal(answer.status, 'completed');

@@ -18,11 +18,11 @@ using Json = nlohmann::json;
 constexpr char kSchema[] = R"({"type": "object", "properties": {
     "title": {"type": "string", "minLength": 20, "maxLength": 60},
     "year": {"type": "integer", "minimum": 1800, "maximum": 1899},
-    "day": {"type": "string", "pattern": "^(Mon|Tue|Wednes)day$"},
+    "day": {"type": "string", "pattern": "^(Mon|Tues|Wednes)day$"},
     "scores": {"type": "array", "items": {"type": "number", "minimum": 0,
                "maximum": 1}, "minItems": 2, "maxItems": 4},
     "rest": {"type": "array", "items": {"enum": ["a", null, {"b": [1]}]},
-             "minItems": 8, "maxItems": 12}},
+             "minItems": 4, "maxItems": 6}},
   "required": ["title", "year", "day", "scores", "rest"],
   "additionalProperties": false})";
 
@@ -33,7 +33,7 @@ v1::GenerateRequest Ask(const std::string& thinking, uint64_t seed) {
   v1::ChatMessage* message = chat->add_messages();
   message->set_role("user");
   message->set_content("Which book did you read?");
-  request.set_max_new_tokens(700);
+  request.set_max_new_tokens(2000);
   request.mutable_sampling()->set_temperature(seed == 0 ? 0 : 1);
   request.mutable_sampling()->set_seed(seed);
   return request;
@@ -67,7 +67,7 @@ void ExpectSatisfied(const Generated& answer) {
   for (const double score : value["scores"]) {
     EXPECT_TRUE(score >= 0 && score <= 1) << score;
   }
-  EXPECT_TRUE(value["rest"].size() >= 8 && value["rest"].size() <= 12);
+  EXPECT_TRUE(value["rest"].size() >= 4 && value["rest"].size() <= 6);
   const Json object = Json::parse(R"({"b": [1]})");
   for (const Json& item : value["rest"]) {
     EXPECT_TRUE(item == "a" || item.is_null() || item == object) << item;

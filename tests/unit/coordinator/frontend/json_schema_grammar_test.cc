@@ -209,9 +209,13 @@ TEST(JsonSchemaGrammarTest, DrawsTextsThatSatisfyTheSchema) {
 
 TEST(JsonSchemaGrammarTest, LimitsBlanksAndDepth) {
   const GrammarPtr any = GrammarOf("true");
-  const std::string blanks(kMaxJsonBlanks, ' ');
+  const std::string blanks = "\n" + std::string(kMaxJsonIndentation, ' ');
   EXPECT_EQ(Read(any, "[" + blanks + "1]"), Reading::kComplete);
-  EXPECT_EQ(Read(any, "[" + blanks + " 1]"), Reading::kNo);
+  EXPECT_EQ(Read(any, "[\n\t\t1 ,2]"), Reading::kComplete);
+  for (const std::string& more :
+       std::vector<std::string>{blanks + " ", "  ", "\n\n", "\t"}) {
+    EXPECT_EQ(Read(any, "[" + more + "1]"), Reading::kNo) << more;
+  }
   const auto nested = [](int depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
