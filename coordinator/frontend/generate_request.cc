@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "coordinator/engine/logprobs.h"
 #include "coordinator/frontend/chat_template.h"
 #include "coordinator/frontend/grammar_constraint.h"
 #include "coordinator/frontend/message_grammar.h"
@@ -12,8 +13,6 @@
 
 namespace deltafin {
 namespace {
-
-constexpr int kMaxTopLogprobs = 20;
 
 // A count that travels as uint32 and is an int here.
 absl::StatusOr<int> ParseCount(uint32_t value, std::string_view field) {
@@ -43,6 +42,16 @@ absl::StatusOr<SamplingOptions> ParseSampling(const v1::Sampling& wire) {
     sampling.logit_bias.emplace_back(id, wire.logit_bias(i).bias());
   }
   return sampling;
+}
+
+absl::StatusOr<int> ParseLength(const v1::GenerateRequest& request,
+                                int default_tokens) {
+  ASSIGN_OR_RETURN(const int tokens,
+                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
+  if (!request.prompt_only()) return tokens == 0 ? default_tokens : tokens;
+  if (tokens == 0) return 0;
+  return absl::InvalidArgumentError(
+      "prompt_only: generates nothing; leave max_new_tokens out");
 }
 
 absl::Status HoldToFormat(const ChatRequest& chat, const Tokenizer& tokenizer,
@@ -125,16 +134,14 @@ absl::StatusOr<ParsedGenerateRequest> ParseGenerateRequest(
                                  defaults.bos_token_id);
   }
   ASSIGN_OR_RETURN(generation.max_new_tokens,
-                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
-  if (generation.max_new_tokens == 0) {
-    generation.max_new_tokens = defaults.max_new_tokens;
-  }
+                   ParseLength(request, defaults.max_new_tokens));
   if (request.logprobs() > kMaxTopLogprobs) {
     return absl::InvalidArgumentError(fmt::format(
         "logprobs: {} is over {}", request.logprobs(), kMaxTopLogprobs));
   }
   generation.top_logprobs = static_cast<int>(request.logprobs());
   generation.want_logprobs = request.want_logprobs() || request.logprobs() > 0;
+  generation.want_all_logits = request.prompt_logprobs();
   generation.ignore_eos = request.ignore_eos();
   ASSIGN_OR_RETURN(generation.sampling, ParseSampling(request.sampling()));
   if (!request.speculate().empty()) {

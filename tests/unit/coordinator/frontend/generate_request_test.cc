@@ -169,6 +169,11 @@ TEST(GenerateRequestTest, NamesTheFieldThatIsWrong) {
   wire.mutable_sampling()->add_logit_bias()->set_id(1u << 31);
   ExpectRefused(wire, "sampling.logit_bias[0].id");
   wire = TextRequest();
+  wire.set_prompt_only(true);
+  EXPECT_EQ(Parse(wire)->generation.max_new_tokens, 0);
+  wire.set_max_new_tokens(1);
+  ExpectRefused(wire, "prompt_only");
+  wire = TextRequest();
   wire.set_speculate("on");
   ExpectRefused(wire, "speculate");
   wire.mutable_ids()->add_ids(1);
