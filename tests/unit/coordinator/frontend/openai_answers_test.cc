@@ -118,6 +118,23 @@ void OpenAiAnswersTest::AskResponses() {
   Ask(responses,
       kInput + tools + R"(,"instructions":"Be brief.","max_output_tokens":2)",
       "Response");
+  for (const char* format :
+       {R"({"type":"json_object"})",
+        R"({"type":"json_schema","name":"n","description":"d","schema":{}})"}) {
+    Ask(responses,
+        kInput + std::string(R"(,"max_output_tokens":2,"text":{"format":)") +
+            format + "}",
+        "Response");
+  }
+  for (const char* choice :
+       {"\"required\"", R"({"type":"function","name":"f"})"}) {
+    Ask(responses,
+        kInput +
+            std::string(R"(,"tools":[{"type":"function","name":"f"}],)"
+                        R"("max_output_tokens":2,"tool_choice":)") +
+            choice,
+        "Response");
+  }
   for (const char* effort : {"low", "high"}) {
     Ask(responses,
         std::string(kInput) +
