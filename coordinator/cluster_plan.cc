@@ -6,6 +6,7 @@
 #include "common/base/memory_budget.h"
 #include "common/base/status_macros.h"
 #include "spine_node/memory_needs.h"
+#include "spine_node/residency.h"
 
 namespace deltafin {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 constexpr double kExpertKernelOfRead = 0.9;
 constexpr double kSpineOfRead = 0.95;
 // Program, buffers and the system's own memory, on each machine.
-constexpr double kReserveBytes = 4e9;
+constexpr double kMachineReserveBytes = 4e9;
 // A round trip of an empty layer besides the link's: docs/performance.md,
 // dispatch_round_trip.
 constexpr double kDispatchSeconds = 150e-6;
@@ -30,22 +31,32 @@ struct Site {
   double latency = 0;     // a layer
 };
 
-double SpineMemory(const TokenDemand& demand) {
-  return static_cast<double>(demand.spine_bytes + demand.sequence_bytes) +
-         kReserveBytes;
+// The spine's weights have what state and system leave.
+double SpineRoom(const TokenDemand& demand, const MachinePlan& machine) {
+  return std::max(0.0, machine.ram_bytes - kMachineReserveBytes -
+                           static_cast<double>(demand.sequence_bytes));
+}
+
+SpineResidency PlaceSpine(const TokenDemand& demand,
+                          const MachinePlan& machine) {
+  return ChooseResidency(static_cast<uint64_t>(demand.spine_bytes),
+                         demand.spine_layer_bytes,
+                         static_cast<uint64_t>(SpineRoom(demand, machine)));
 }
 
 // Machines that hold experts; the coordinator where it has room for some.
 std::vector<Site> SitesOf(const TokenDemand& demand, const ClusterPlan& plan) {
   std::vector<Site> sites;
-  const double spare = plan.coordinator.ram_bytes - SpineMemory(demand);
+  const double spare =
+      SpineRoom(demand, plan.coordinator) -
+      static_cast<double>(PlaceSpine(demand, plan.coordinator).memory_bytes);
   if (plan.coordinator.disk_bytes > 0 && plan.coordinator.disk_rate > 0) {
     sites.push_back(
         {plan.coordinator, std::max(0.0, spare), kInProcessSeconds});
   }
   for (const MachinePlan& node : plan.nodes) {
     sites.push_back(
-        {node, std::max(0.0, node.ram_bytes - kReserveBytes),
+        {node, std::max(0.0, node.ram_bytes - kMachineReserveBytes),
          2 * node.link_latency + kDispatchSeconds +
              static_cast<double>(demand.message_bytes) / node.link_rate});
   }
@@ -143,14 +154,39 @@ absl::Status CheckRoom(const TokenDemand& demand, const ClusterPlan& plan,
   return absl::OkStatus();
 }
 
-// Weights in memory at its rate, the rest from disk for every token.
-double SpineSeconds(const TokenDemand& demand, const MachinePlan& machine) {
-  const auto bytes = static_cast<double>(demand.spine_bytes);
-  const double beyond = std::max(0.0, SpineMemory(demand) - machine.ram_bytes);
-  const double streamed = std::min(beyond, bytes);
-  const double memory = bytes / (kSpineOfRead * machine.memory_rate);
-  if (streamed == 0) return memory;
-  return std::max(memory, streamed / machine.disk_rate);
+absl::Status CheckSpine(const TokenDemand& demand, const MachinePlan& machine) {
+  const SpineResidency spine = PlaceSpine(demand, machine);
+  const double room = SpineRoom(demand, machine);
+  if (static_cast<double>(spine.memory_bytes) > room) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "the spine of {} takes at least {} of memory, {} has {} for it",
+        demand.model, FormatByteSize(spine.memory_bytes), machine.name,
+        FormatByteSize(static_cast<uint64_t>(room))));
+  }
+  if (spine.num_streamed > 0 && machine.disk_rate <= 0) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "the spine of {} takes {}, {} has {} for it; say its disk_read, as {} "
+        "would be read for every token, or give it more memory",
+        demand.model, FormatByteSize(static_cast<uint64_t>(demand.spine_bytes)),
+        machine.name, FormatByteSize(static_cast<uint64_t>(room)),
+        FormatByteSize(spine.step_bytes)));
+  }
+  return absl::OkStatus();
+}
+
+// Layers that stream lie evenly among the others, so reading them goes on
+// beside everything else of a token; but not beside experts that come from the
+// same drive.
+void AddStream(const TokenDemand& demand, const MachinePlan& machine,
+               PlanPrediction* prediction) {
+  const SpineResidency spine = PlaceSpine(demand, machine);
+  prediction->streamed_layers = spine.num_streamed;
+  prediction->streamed_bytes = static_cast<double>(spine.step_bytes);
+  if (spine.num_streamed == 0) return;
+  double beside = prediction->spine_seconds;
+  if (machine.disk_bytes <= 0) beside += prediction->expert_seconds;
+  const double read = prediction->streamed_bytes / machine.disk_rate;
+  prediction->stream_seconds = std::max(0.0, read - beside);
 }
 
 }  // namespace
@@ -165,6 +201,7 @@ TokenDemand DemandOf(const ModelSpec& spec, SpinePrecision precision,
                    static_cast<int64_t>(shape.slice_offset(1))};
   demand.num_slices = shape.num_slices();
   demand.spine_bytes = needs.weight_bytes;
+  demand.spine_layer_bytes = needs.layer_row_bytes;
   demand.sequence_bytes =
       needs.sequence_fixed_bytes + context_tokens * needs.sequence_token_bytes;
   demand.message_bytes = int64_t{spec.routed_expert_hidden_size} *
@@ -174,18 +211,39 @@ TokenDemand DemandOf(const ModelSpec& spec, SpinePrecision precision,
   return demand;
 }
 
+namespace {
+
+std::string LimitOfPlan(const PlanPrediction& prediction,
+                        const ClusterPlan& plan, size_t slowest_node) {
+  const double experts = prediction.expert_seconds;
+  if (prediction.stream_seconds > std::max(prediction.spine_seconds, experts)) {
+    return fmt::format("the spine: disk of {}", plan.coordinator.name);
+  }
+  if (prediction.spine_seconds > experts) {
+    return fmt::format("the spine: memory of {}", plan.coordinator.name);
+  }
+  const NodePrediction& node = prediction.nodes[slowest_node];
+  return fmt::format("the experts: {} of {}", node.limit, node.name);
+}
+
+}  // namespace
+
 absl::StatusOr<PlanPrediction> PredictPlan(const TokenDemand& demand,
                                            const ClusterPlan& plan) {
   const std::vector<Site> sites = SitesOf(demand, plan);
+  RETURN_IF_ERROR(CheckSpine(demand, plan.coordinator));
   RETURN_IF_ERROR(CheckRoom(demand, plan, sites));
   const Settled settled = Settle(demand, plan, sites);
   PlanPrediction prediction;
   prediction.balance = settled.experts.balance;
-  prediction.spine_seconds = SpineSeconds(demand, plan.coordinator);
+  prediction.spine_seconds = static_cast<double>(demand.spine_bytes) /
+                             (kSpineOfRead * plan.coordinator.memory_rate);
   prediction.expert_seconds =
       settled.experts.seconds_per_layer * demand.routes.num_layers;
-  prediction.seconds_per_token =
-      prediction.spine_seconds + prediction.expert_seconds;
+  AddStream(demand, plan.coordinator, &prediction);
+  prediction.seconds_per_token = prediction.spine_seconds +
+                                 prediction.expert_seconds +
+                                 prediction.stream_seconds;
   const double layer_bytes =
       1.0 * demand.routes.top_k * demand.num_slices * demand.routes.slice_bytes;
   size_t slowest = 0;
@@ -199,12 +257,7 @@ absl::StatusOr<PlanPrediction> PredictPlan(const TokenDemand& demand,
       slowest = i;
     }
   }
-  prediction.limit =
-      prediction.spine_seconds > prediction.expert_seconds
-          ? fmt::format("the spine: memory of {}", plan.coordinator.name)
-          : fmt::format("the experts: {} of {}",
-                        prediction.nodes[slowest].limit,
-                        prediction.nodes[slowest].name);
+  prediction.limit = LimitOfPlan(prediction, plan, slowest);
   return prediction;
 }
 
@@ -240,6 +293,13 @@ std::vector<Purchase> PredictPurchases(const TokenDemand& demand,
   ClusterPlan with = plan;
   with.coordinator.memory_rate *= 2;
   add("a coordinator with twice the memory bandwidth", with);
+  if (PlaceSpine(demand, plan.coordinator).num_streamed > 0) {
+    with = plan;
+    with.coordinator.ram_bytes =
+        static_cast<double>(demand.spine_bytes + demand.sequence_bytes) +
+        kMachineReserveBytes;
+    add("a coordinator with memory for the whole spine", with);
+  }
   return purchases;
 }
 
@@ -258,11 +318,13 @@ std::vector<std::string> PlanAssumptions(const TokenDemand& demand) {
                   "the memory's read rate",
                   kExpertKernelOfRead, kSpineOfRead),
       fmt::format("{} of each machine's memory is for the system",
-                  FormatByteSize(static_cast<uint64_t>(kReserveBytes))),
+                  FormatByteSize(static_cast<uint64_t>(kMachineReserveBytes))),
       fmt::format("a layer's round trip costs {:.0f} us besides the link",
                   kDispatchSeconds * 1e6),
-      "reading overlaps computing; nothing is read before it is asked for; one "
-      "token at a time",
+      "reading overlaps computing; nothing is read before it is asked for but "
+      "spine layers that memory does not hold; one token at a time",
+      "memory holds the spine before experts: every token reads all of the "
+      "spine, but an expert only now and then",
   };
 }
 

@@ -20,7 +20,9 @@ struct TokenDemand {
   std::string model;  // for messages
   RouteModel routes;
   int num_slices = 0;
-  int64_t spine_bytes = 0;     // read for every token
+  int64_t spine_bytes = 0;  // of weights, used for every token
+  // Of them the rows of each layer, which may be read from disk (residency.h).
+  std::vector<uint64_t> spine_layer_bytes;
   int64_t sequence_bytes = 0;  // state of one sequence
   int64_t message_bytes = 0;   // to a node and back, a layer
   int64_t expert_bytes = 0;    // all of them
@@ -58,13 +60,19 @@ struct PlanPrediction {
   double seconds_per_token = 0;
   double spine_seconds = 0;   // of them
   double expert_seconds = 0;  // of them
+  // What reading spine layers takes beyond the two above, beside which it goes
+  // on.
+  double stream_seconds = 0;
+  int streamed_layers = 0;
+  double streamed_bytes = 0;  // a token
   double balance = 0;
   std::vector<NodePrediction> nodes;  // the coordinator's own first, if any
   std::string limit;                  // the resource that most of it waits for
 };
 
 // Errors: RESOURCE_EXHAUSTED naming what does not fit: the spine's working
-// memory, or the experts on all disks together.
+// memory, also with layers read from disk, or the experts on all disks
+// together.
 absl::StatusOr<PlanPrediction> PredictPlan(const TokenDemand& demand,
                                            const ClusterPlan& plan);
 

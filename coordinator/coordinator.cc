@@ -12,6 +12,7 @@
 #include "common/base/progress.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
+#include "coordinator/streaming_notice.h"
 #include "spine_node/spine_loader.h"
 #include "spine_node/torch_loader.h"
 
@@ -135,8 +136,10 @@ absl::Status Coordinator::SettleMemory() {
   MemoryDemand demand;
   demand.spine = SpineNeeds(model_.spec, options_.precision);
   if (options_.device != "cpu") {
-    demand.spine.weight_bytes *= 2;  // f32 where the CPU spine has bf16
+    demand.spine.weight_bytes *= 2;        // f32 where the CPU spine has bf16
+    demand.spine.layer_row_bytes.clear();  // and none of it streams
   }
+  demand.spine_limit = options_.spine_ram_bytes;
   demand.context_tokens = options_.context_tokens;
   demand.max_sequences = options_.max_sequences;
   demand.prefill_chunk = options_.prefill_chunk;
@@ -146,12 +149,20 @@ absl::Status Coordinator::SettleMemory() {
   if (options_.has_own_node()) {
     demand.all_expert_bytes = AllExpertBytes(model_.spec);
     demand.tier_bytes = options_.ram_bytes;
+    demand.least_tier_bytes = LayerExpertBytes(model_.spec);
   }
   ASSIGN_OR_RETURN(const uint64_t available, AvailableMemory());
   plan_ = PlanMemory(demand, available);
   RETURN_IF_ERROR(plan_.Check());
-  spdlog::info("memory:\n{}", plan_.budget.Table());
+  TellMemory();
   return absl::OkStatus();
+}
+
+void Coordinator::TellMemory() const {
+  spdlog::info("memory:\n{}", plan_.budget.Table());
+  if (plan_.spine.num_streamed == 0) return;
+  spdlog::info("{}", StreamingNotice(plan_.spine, model_.spec.num_hidden_layers,
+                                     MeasureModelDrive(model_.dir)));
 }
 
 MembershipOptions Coordinator::DescribeMembership() const {
@@ -225,6 +236,7 @@ absl::Status Coordinator::LoadSpine() {
   spine.kernel = kernel_;
   spine.threads = threads_.get();
   spine.cache_dir = options_.cache_dir;
+  spine.num_streamed_layers = plan_.spine.num_streamed;
   Progress progress("loading the spine");
   spine.progress = [&progress](std::string_view, uint64_t done,
                                uint64_t total) {
@@ -239,6 +251,8 @@ RunSettings Coordinator::settings() const {
   const SpineDescription spine = spine_->description();
   settings.spine = spine.name;
   settings.kernel = spine.kernel;
+  settings.streamed_layers = spine.streamed_layers;
+  settings.streamed_bytes = spine.streamed_bytes;
   settings.num_threads = options_.num_threads;
   settings.prefill_chunk = options_.prefill_chunk;
   settings.context_tokens = options_.context_tokens;

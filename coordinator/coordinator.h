@@ -79,6 +79,7 @@ class Coordinator {
 
  private:
   absl::Status SettleMemory();
+  void TellMemory() const;
   MembershipOptions DescribeMembership() const;
   absl::Status ConnectNodes();
   absl::Status LoadSpine();

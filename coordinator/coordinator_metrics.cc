@@ -50,6 +50,10 @@ constexpr MetricInfo kLayers = {"deltafin_layers_total", kCounter,
 constexpr MetricInfo kStepSeconds = {"deltafin_step_seconds_total", kCounter,
                                      "Time of steps, by place"};
 
+constexpr MetricInfo kSpineRead = {
+    "deltafin_spine_read_bytes_total", kCounter,
+    "Bytes read of spine layers that memory does not hold"};
+
 constexpr MetricInfo kHealth = {"deltafin_cluster_health", kGauge,
                                 "0 healthy, 1 degraded, 2 down"};
 constexpr MetricInfo kEpoch = {"deltafin_cluster_epoch", kGauge,
@@ -182,6 +186,7 @@ void AddEngineMetrics(const SchedulerStats& stats, MetricsPage& page) {
   page.Add(kAccepted, stats.speculation.accepted);
   page.Add(kSteps, stats.steps);
   page.Add(kLayers, stats.forward.layers);
+  page.Add(kSpineRead, stats.forward.spine.stream_bytes);
   const std::pair<const char*, double> places[] = {
       {"spine_read", stats.forward.spine.read},
       {"spine_attention", stats.forward.spine.attention},

@@ -2,6 +2,12 @@
 //
 // How the RAM of a coordinator is divided before anything is loaded: spine,
 // sequences, the step in flight, a reserve, and the rest for experts. Pure.
+//
+// The spine comes first: every token reads all of it, but an expert only now
+// and then, so a byte of the spine saves more reading. Where memory does not
+// hold it, the experts in this process keep what one token wants of a layer (or
+// what --ram says), states are not retained unless --prefix-cache says so, and
+// the layers that still do not fit are read for every step (residency.h).
 #pragma once
 
 #include <cstdint>
@@ -11,6 +17,7 @@
 #include "common/base/memory_budget.h"
 #include "common/base/model_spec.h"
 #include "spine_node/memory_needs.h"
+#include "spine_node/residency.h"
 
 namespace deltafin {
 
@@ -29,14 +36,19 @@ struct MemoryDemand {
   // eighth of what spine, sequences, step and reserve leave, at most what the
   // sequences hold.
   std::optional<uint64_t> retained_bytes = 0;
+  // Most bytes of the spine's weights, as --spine-ram says.
+  std::optional<uint64_t> spine_limit;
   // Experts in this process; 0 where other nodes hold them.
   uint64_t all_expert_bytes = 0;       // of the whole model
   std::optional<uint64_t> tier_bytes;  // as --ram says
+  // Kept for experts where the spine does not fit beside it.
+  uint64_t least_tier_bytes = 0;
 };
 
 struct MemoryPlan {
-  uint64_t spine_bytes = 0;
-  uint64_t sequence_bytes = 0;  // all sequences together
+  SpineResidency spine;
+  std::optional<uint64_t> spine_limit;  // of the demand
+  uint64_t sequence_bytes = 0;          // all sequences together
   uint64_t retained_bytes = 0;
   uint64_t step_bytes = 0;
   uint64_t tier_bytes = 0;  // expert tier
@@ -51,5 +63,7 @@ MemoryPlan PlanMemory(const MemoryDemand& demand, uint64_t available_bytes);
 
 // All routed experts of the model as a node holds them in RAM.
 uint64_t AllExpertBytes(const ModelSpec& spec);
+// Those that one token wants of a layer.
+uint64_t LayerExpertBytes(const ModelSpec& spec);
 
 }  // namespace deltafin

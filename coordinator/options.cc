@@ -123,12 +123,21 @@ void ReadCount(std::string_view field, uint32_t value, uint32_t most, T& into,
 
 void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
              FieldErrors& errors) {
-  if (config.ram().empty()) return;
-  const absl::StatusOr<uint64_t> bytes = ParseByteSize(config.ram());
-  if (bytes.ok()) {
-    options.ram_bytes = *bytes;
-  } else {
-    errors.Add("ram", config.ram(), "expected a size such as 8G or 512M");
+  const auto read = [&errors](std::string_view field, const std::string& text,
+                              std::optional<uint64_t>& into) {
+    if (text.empty()) return;
+    const absl::StatusOr<uint64_t> bytes = ParseByteSize(text);
+    if (bytes.ok()) {
+      into = *bytes;
+    } else {
+      errors.Add(field, text, "expected a size such as 8G or 512M");
+    }
+  };
+  read("ram", config.ram(), options.ram_bytes);
+  read("spine_ram", config.spine_ram(), options.spine_ram_bytes);
+  if (options.spine_ram_bytes && options.device != "cpu") {
+    errors.Add("spine_ram", config.spine_ram(),
+               "layers are read for every step on device cpu only");
   }
 }
 

@@ -63,6 +63,9 @@ struct CoordinatorOptions {
   // Expert tier of the own node. Absent: what the budget leaves, at most all
   // experts of the model.
   std::optional<uint64_t> ram_bytes;
+  // Most memory for the spine's weights: layers beyond it are read for every
+  // step. Absent: what the budget leaves (PlanMemory).
+  std::optional<uint64_t> spine_ram_bytes;
   // Tokens that a sequence may reach. 0: 8,192, or the model's own bound where
   // that is less.
   int64_t context_tokens = 0;

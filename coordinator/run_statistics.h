@@ -31,6 +31,9 @@ struct RunSettings {
   int prefill_chunk = 0;
   int64_t context_tokens = 0;
   std::string placement;  // "even", "random:SEED"
+  // Of the spine, read from disk for every step.
+  int streamed_layers = 0;
+  int64_t streamed_bytes = 0;
 };
 
 struct RunStatistics {

@@ -11,14 +11,16 @@ namespace deltafin {
 
 SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision) {
   SpineMemoryNeeds needs;
-  const auto add = [&needs](const UnitLayout& unit) {
-    needs.weight_bytes += unit.dense_bytes + unit.int8_bytes;
-    if (unit.int8_bytes == 0) return;
-    needs.int8_file_bytes += kSpineFileHeaderBytes + unit.int8_bytes;
+  const auto add = [&needs, precision](const UnitLayout& unit) {
+    needs.weight_bytes += unit.dense_bytes + unit.rows_bytes;
+    if (precision == SpinePrecision::kBf16) return;
+    needs.int8_file_bytes += kSpineFileHeaderBytes + unit.rows_bytes;
   };
   for (int i = 0; i < spec.num_hidden_layers; ++i) {
     LayerWeights layer;
-    add(LayOutLayer(spec, i, precision, &layer));
+    const UnitLayout unit = LayOutLayer(spec, i, precision, &layer);
+    needs.layer_row_bytes.push_back(unit.rows_bytes);
+    add(unit);
   }
   HeadWeights head;
   add(LayOutHead(spec, precision, &head));

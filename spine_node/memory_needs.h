@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "common/base/model_spec.h"
 #include "spine_node/options.h"
@@ -14,7 +15,9 @@
 namespace deltafin {
 
 struct SpineMemoryNeeds {
-  int64_t weight_bytes = 0;          // resident weights
+  int64_t weight_bytes = 0;  // all weights in memory
+  // Of them the rows of each layer, which may be streamed (residency.h).
+  std::vector<uint64_t> layer_row_bytes;
   int64_t sequence_fixed_bytes = 0;  // per sequence: KDA matrices, short conv
   int64_t sequence_token_bytes = 0;  // per token and sequence: MLA latent cache
   int64_t sequence_draft_bytes = 0;  // per sequence that takes drafts

@@ -26,8 +26,11 @@ struct SpineOptions {
   // Required; outlives the spine. Used by one thread at a time: the one that
   // drives the spine.
   ThreadPool* threads = nullptr;
-  // Where the int8 spine goes when model_dir cannot be written. Empty: loading
-  // is refused in that case.
+  // So many layers, StreamsLayer says which, are read from their spine files
+  // for every step. 0: all are in memory.
+  int num_streamed_layers = 0;
+  // Where spine files go when model_dir cannot be written. Empty: loading is
+  // refused in that case.
   std::string cache_dir;
   // Bytes of retained generations per sequence (Spine::RetainGeneration); 0
   // keeps none, so a truncated sequence starts again from its beginning.

@@ -8,8 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/aligned_buffer.h"
-#include "common/base/direct_reader.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 #include "spine_node/first_error.h"
@@ -38,7 +36,7 @@ Xxh128 HeaderDigest(const Header& header) {
       {reinterpret_cast<const uint8_t*>(&header), offsetof(Header, header)});
 }
 
-Xxh128 DigestOfPieces(const std::vector<Xxh128>& pieces) {
+Xxh128 DigestOfPieces(std::span<const Xxh128> pieces) {
   return Xxh3Digest({reinterpret_cast<const uint8_t*>(pieces.data()),
                      pieces.size() * sizeof(Xxh128)});
 }
@@ -91,13 +89,17 @@ absl::StatusOr<Header> ReadHeader(const std::string& path,
 }  // namespace
 
 Xxh128 LayoutDigest(const UnitLayout& layout) {
-  std::string text = absl::StrCat("int8 rows of ", layout.name, "\n");
+  bool int8 = false;
+  std::string places;
   for (const MatrixPlace& place : layout.matrices) {
-    if (place.view->format != WeightFormat::kInt8) continue;
-    absl::StrAppend(&text, place.tensor.name, " ", place.view->rows, " ",
+    if (!place.in_rows) continue;
+    int8 = place.view->format == WeightFormat::kInt8;
+    absl::StrAppend(&places, place.tensor.name, " ", place.view->rows, " ",
                     place.view->cols, " ", place.offset, " ",
                     place.scale_offset, "\n");
   }
+  const std::string text = absl::StrCat(int8 ? "int8" : "bf16", " rows of ",
+                                        layout.name, "\n", places);
   return Xxh3Digest(
       {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
@@ -106,26 +108,49 @@ absl::Status CheckSpineFile(const std::string& path, const SpineFileKey& key) {
   return ReadHeader(path, key).status();
 }
 
+absl::StatusOr<std::unique_ptr<SpineFile>> SpineFile::Open(
+    const std::string& path, const SpineFileKey& key) {
+  ASSIGN_OR_RETURN(const Header header, ReadHeader(path, key));
+  std::unique_ptr<SpineFile> file(new SpineFile);
+  ASSIGN_OR_RETURN(file->reader_, DirectReader::Open(path));
+  file->payload_bytes_ = header.payload_bytes;
+  file->payload_digest_ = header.payload;
+  return file;
+}
+
+int64_t SpineFile::num_pieces() const { return NumPieces(payload_bytes_); }
+
+uint64_t SpineFile::piece_bytes(int64_t index) const {
+  return std::min<uint64_t>(kPieceBytes,
+                            payload_bytes_ - uint64_t{kPieceBytes} * index);
+}
+
+absl::StatusOr<Xxh128> SpineFile::ReadPiece(int64_t index,
+                                            uint8_t* payload) const {
+  const uint64_t begin = uint64_t{kPieceBytes} * index;
+  const uint64_t bytes = piece_bytes(index);
+  RETURN_IF_ERROR(reader_->ReadAligned(kSpineFileHeaderBytes + begin, bytes,
+                                       payload + begin));
+  return Xxh3Digest({payload + begin, static_cast<size_t>(bytes)});
+}
+
+absl::Status SpineFile::CheckPayload(std::span<const Xxh128> pieces) const {
+  if (DigestOfPieces(pieces) == payload_digest_) return absl::OkStatus();
+  return Damaged(path(), "payload digest differs");
+}
+
 absl::Status ReadSpineFile(const std::string& path, const SpineFileKey& key,
                            ThreadPool& threads, std::span<uint8_t> out) {
-  ASSIGN_OR_RETURN(const Header header, ReadHeader(path, key));
-  ASSIGN_OR_RETURN(const auto reader, DirectReader::Open(path));
-  std::vector<Xxh128> digests(NumPieces(out.size()));
-  std::vector<AlignedBuffer> buffers(threads.num_threads());
+  ASSIGN_OR_RETURN(const auto file, SpineFile::Open(path, key));
+  std::vector<Xxh128> digests(file->num_pieces());
   FirstError<absl::Status> error;
-  threads.ParallelFor(digests.size(), [&](int64_t i, int worker) {
-    const std::span<uint8_t> piece = Piece(out, i);
-    auto bytes = reader->Read(kSpineFileHeaderBytes + uint64_t{kPieceBytes} * i,
-                              piece.size(), buffers[worker]);
-    if (!bytes.ok()) return error.Report(i, bytes.status());
-    std::copy(bytes->begin(), bytes->end(), piece.begin());
-    digests[i] = Xxh3Digest(piece);
+  threads.ParallelFor(digests.size(), [&](int64_t i, int) {
+    const auto digest = file->ReadPiece(i, out.data());
+    if (!digest.ok()) return error.Report(i, digest.status());
+    digests[i] = *digest;
   });
   RETURN_IF_ERROR(error.status());
-  if (DigestOfPieces(digests) != header.payload) {
-    return Damaged(path, "payload digest differs");
-  }
-  return absl::OkStatus();
+  return file->CheckPayload(digests);
 }
 
 absl::Status WriteSpineFile(const std::string& path, const SpineFileKey& key,

@@ -7,7 +7,9 @@
 #include "common/base/status_macros.h"
 #include "common/base/tensor_names.h"
 #include "spine_node/cpu/cpu_spine.h"
-#include "spine_node/int8_store.h"
+#include "spine_node/residency.h"
+#include "spine_node/spine_store.h"
+#include "spine_node/streamed_layers.h"
 #include "spine_node/unit_layout.h"
 #include "spine_node/unit_loader.h"
 
@@ -36,47 +38,87 @@ class WeightsLoader {
         unit_loader_(*weights.checkpoint, *options.kernel, *options.threads) {}
 
   absl::Status Run() {
-    const std::vector<UnitLayout> units =
-        LayOutUnits(options_.precision, weights_);
+    std::vector<UnitLayout> units = LayOutUnits(options_.precision, weights_);
     uint64_t total = 0;
-    for (const UnitLayout& unit : units) {
-      total += unit.dense_bytes + unit.int8_bytes;
-    }
-    if (options_.precision == SpinePrecision::kInt8) {
-      ASSIGN_OR_RETURN(int8_store_,
-                       Int8Store::Open(options_, *weights_.checkpoint, units));
-    }
     for (size_t i = 0; i < units.size(); ++i) {
-      if (options_.progress) {
-        options_.progress("loading weights", weights_.resident_bytes, total);
-      }
-      WeightMemory& memory = i < weights_.layers.size()
-                                 ? weights_.layers[i].memory
-                                 : weights_.head.memory;
-      RETURN_IF_ERROR(LoadUnit(units[i], memory));
+      total += units[i].dense_bytes + (Streams(i) ? 0 : units[i].rows_bytes);
     }
-    if (options_.progress) options_.progress("loading weights", total, total);
-    return absl::OkStatus();
+    RETURN_IF_ERROR(OpenStore(units));
+    for (size_t i = 0; i < units.size(); ++i) {
+      Tell(total);
+      RETURN_IF_ERROR(LoadUnit(i, std::move(units[i])));
+    }
+    Tell(total);
+    return StartStream();
   }
 
  private:
-  absl::Status LoadUnit(const UnitLayout& unit, WeightMemory& memory) {
+  void Tell(uint64_t total) const {
+    if (!options_.progress) return;
+    options_.progress("loading weights", weights_.resident_bytes, total);
+  }
+
+  // Unit i is layer i; the last one is the head, which stays.
+  bool Streams(size_t i) const {
+    const int num_layers = static_cast<int>(weights_.layers.size());
+    const int layer = static_cast<int>(i);
+    return layer < num_layers &&
+           StreamsLayer(layer, num_layers, options_.num_streamed_layers);
+  }
+
+  // Files are kept of every unit of an int8 spine, of what streams in bf16.
+  absl::Status OpenStore(const std::vector<UnitLayout>& units) {
+    std::vector<UnitLayout> kept;
+    for (size_t i = 0; i < units.size(); ++i) {
+      const bool int8 = options_.precision == SpinePrecision::kInt8;
+      if (int8 || Streams(i)) kept.push_back(units[i]);
+    }
+    if (kept.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(store_,
+                     SpineStore::Open(options_, *weights_.checkpoint, kept));
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadUnit(size_t i, UnitLayout unit) {
+    WeightMemory& memory = i < weights_.layers.size()
+                               ? weights_.layers[i].memory
+                               : weights_.head.memory;
     ASSIGN_OR_RETURN(memory.dense, AlignedBuffer::Allocate(unit.dense_bytes));
-    ASSIGN_OR_RETURN(memory.rows_int8,
-                     AlignedBuffer::Allocate(unit.int8_bytes));
     RETURN_IF_ERROR(unit_loader_.LoadDense(unit, memory));
-    if (int8_store_.has_value()) {
-      RETURN_IF_ERROR(int8_store_->LoadOrMake(unit, unit_loader_, memory));
+    if (!Streams(i)) {
+      ASSIGN_OR_RETURN(memory.rows, AlignedBuffer::Allocate(unit.rows_bytes));
+      RETURN_IF_ERROR(LoadRows(unit, memory.rows.bytes()));
     }
     BindViews(unit, memory);
-    weights_.resident_bytes += unit.dense_bytes + unit.int8_bytes;
+    weights_.resident_bytes += memory.dense.size() + memory.rows.size();
+    if (!Streams(i)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(std::unique_ptr<SpineFile> file,
+                     store_->FindOrMake(unit, unit_loader_));
+    streamed_.push_back(
+        {static_cast<int>(i), std::move(unit), std::move(file)});
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadRows(const UnitLayout& unit, std::span<uint8_t> rows) {
+    if (options_.precision == SpinePrecision::kInt8) {
+      return store_->LoadOrMake(unit, unit_loader_, rows);
+    }
+    return unit_loader_.LoadRows(unit, rows);
+  }
+
+  absl::Status StartStream() {
+    if (streamed_.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(weights_.stream,
+                     StreamedLayers::Start(std::move(streamed_)));
+    weights_.resident_bytes += weights_.stream->buffer_bytes();
     return absl::OkStatus();
   }
 
   const SpineOptions& options_;
   SpineWeights& weights_;
   UnitLoader unit_loader_;
-  std::optional<Int8Store> int8_store_;
+  std::optional<SpineStore> store_;
+  std::vector<StreamedLayer> streamed_;
 };
 
 }  // namespace

@@ -48,7 +48,9 @@ struct RoutedTokens {
 struct SpineDescription {
   std::string name;    // "cpu-bf16", "cpu-int8", "torch-cpu", "torch-cuda"
   std::string kernel;  // kernel target of a CPU spine, empty otherwise
-  int64_t weight_bytes = 0;          // resident
+  int64_t weight_bytes = 0;          // in memory, buffers included
+  int streamed_layers = 0;           // read anew for every step
+  int64_t streamed_bytes = 0;        // of them, a step
   int64_t sequence_fixed_bytes = 0;  // per sequence, whatever its length
   int64_t sequence_token_bytes = 0;  // per token and sequence
   int max_drafts = 0;                // of a slice; 0: none can be taken back
@@ -57,10 +59,12 @@ struct SpineDescription {
 
 // Where the time of the spine went since the last reset, in seconds.
 struct SpineTimings {
-  double read = 0;       // reading weights (embedding rows)
+  double read = 0;       // waiting for weights: embedding rows, streamed layers
   double attention = 0;  // attention core: KDA steps, MLA scores
   double compute = 0;    // everything else
   double head = 0;       // final norm and lm_head
+  double stream = 0;     // layers were being read, beside the rest
+  int64_t stream_bytes = 0;  // read meanwhile
 };
 
 }  // namespace deltafin

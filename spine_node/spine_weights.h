@@ -2,7 +2,8 @@
 //
 // The weights of a CPU spine as its layers read them: matrices in tile order,
 // vectors in f32. Views point into the memory of the same structure, so a
-// LayerWeights moves but is not copied. Immutable after loading; thread-safe.
+// LayerWeights moves but is not copied. Immutable after loading, but for the
+// views of layers that stream; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -63,8 +64,11 @@ struct MoeWeights {
 
 // Memory that the views of one unit point into.
 struct WeightMemory {
-  AlignedBuffer dense;      // bf16 tiles and f32 vectors
-  AlignedBuffer rows_int8;  // payload of the unit's int8 file
+  // Vectors and the small matrices that are bf16 in every spine.
+  AlignedBuffer dense;
+  // The large matrices, bf16 or int8 rows: payload of the unit's spine file.
+  // Empty where the layer streams; its views then point into the stream.
+  AlignedBuffer rows;
 };
 
 struct LayerWeights {
@@ -90,13 +94,21 @@ struct HeadWeights {
   WeightMemory memory;
 };
 
+class StreamedLayers;
+
 struct SpineWeights {
+  SpineWeights();
+  ~SpineWeights();
+  SpineWeights(SpineWeights&&) noexcept;
+  SpineWeights& operator=(SpineWeights&&) noexcept;
+
   ModelSpec spec;
   std::unique_ptr<Checkpoint> checkpoint;  // keeps the embedding's file open
   TensorLocation embedding;                // [V, H] bf16, read by row
   std::vector<LayerWeights> layers;
   HeadWeights head;
-  size_t resident_bytes = 0;
+  std::unique_ptr<StreamedLayers> stream;  // null: all is in memory
+  size_t resident_bytes = 0;  // in memory, buffers of the stream included
 };
 
 }  // namespace deltafin

@@ -26,14 +26,14 @@ class Planner {
   Planner(Resolve resolve, SpinePrecision precision, UnitLayout& layout)
       : resolve_(resolve), precision_(precision), layout_(layout) {}
 
-  // A matrix that stays bf16 in every spine.
+  // A small matrix, which stays bf16 in every spine.
   void Bf16(std::string_view suffix, LinearWeights& view) {
-    AddWhole(resolve_(suffix), WeightFormat::kBf16, view);
+    AddWhole({.tensor = resolve_(suffix)}, WeightFormat::kBf16, view);
   }
 
-  // A matrix that an int8 spine holds as int8 rows.
+  // A matrix of the unit's rows, which an int8 spine holds as int8.
   void Linear(std::string_view suffix, LinearWeights& view) {
-    AddWhole(resolve_(suffix),
+    AddWhole({.tensor = resolve_(suffix), .in_rows = true},
              precision_ == SpinePrecision::kInt8 ? WeightFormat::kInt8
                                                  : WeightFormat::kBf16,
              view);
@@ -80,23 +80,22 @@ class Planner {
   }
 
  private:
-  void AddWhole(TensorSpec tensor, WeightFormat format, LinearWeights& view) {
+  void AddWhole(MatrixPlace place, WeightFormat format, LinearWeights& view) {
+    const std::vector<int64_t>& extents = place.tensor.shape;
     const LinearWeights shape = {.format = format,
-                                 .rows = static_cast<int>(tensor.shape[0]),
-                                 .cols = static_cast<int>(tensor.shape[1])};
-    Add({.tensor = std::move(tensor)}, shape, view);
+                                 .rows = static_cast<int>(extents[0]),
+                                 .cols = static_cast<int>(extents[1])};
+    Add(std::move(place), shape, view);
   }
 
   void Add(MatrixPlace place, const LinearWeights& shape, LinearWeights& view) {
     view = shape;
     place.view = &view;
     const size_t bytes = LinearTileBytes(shape.format, shape.rows, shape.cols);
+    size_t& end = place.in_rows ? layout_.rows_bytes : layout_.dense_bytes;
+    place.offset = Reserve(bytes, end);
     if (shape.format == WeightFormat::kInt8) {
-      place.offset = Reserve(bytes, layout_.int8_bytes);
-      place.scale_offset =
-          Reserve(sizeof(float) * shape.rows, layout_.int8_bytes);
-    } else {
-      place.offset = Reserve(bytes, layout_.dense_bytes);
+      place.scale_offset = Reserve(sizeof(float) * shape.rows, end);
     }
     layout_.matrices.push_back(std::move(place));
   }
@@ -206,20 +205,25 @@ UnitLayout LayOutHead(const ModelSpec& spec, SpinePrecision precision,
   return layout;
 }
 
-void BindViews(const UnitLayout& layout, WeightMemory& memory) {
+void BindViews(const UnitLayout& layout, const WeightMemory& memory) {
   for (const MatrixPlace& place : layout.matrices) {
-    LinearWeights& view = *place.view;
-    if (view.format == WeightFormat::kInt8) {
-      view.tiles = memory.rows_int8.data() + place.offset;
-      view.row_scale = reinterpret_cast<const float*>(memory.rows_int8.data() +
-                                                      place.scale_offset);
-    } else {
-      view.tiles = memory.dense.data() + place.offset;
-    }
+    if (place.in_rows) continue;
+    place.view->tiles = memory.dense.data() + place.offset;
   }
   for (const VectorPlace& place : layout.vectors) {
     *place.view =
         reinterpret_cast<const float*>(memory.dense.data() + place.offset);
+  }
+  if (memory.rows.size() > 0) BindRows(layout, memory.rows.data());
+}
+
+void BindRows(const UnitLayout& layout, const uint8_t* rows) {
+  for (const MatrixPlace& place : layout.matrices) {
+    if (!place.in_rows) continue;
+    place.view->tiles = rows + place.offset;
+    if (place.view->format != WeightFormat::kInt8) continue;
+    place.view->row_scale =
+        reinterpret_cast<const float*>(rows + place.scale_offset);
   }
 }
 

@@ -30,8 +30,9 @@ struct MatrixPlace {
   MatrixSource source = MatrixSource::kRows;
   int64_t first_row = 0;  // kHeadKeys, kHeadValues: first tensor row used
   LinearWeights* view = nullptr;  // rows, cols and format are already set
-  size_t offset = 0;              // of the tiles in rows_int8 or dense
-  size_t scale_offset = 0;        // int8: of the row scales in rows_int8
+  bool in_rows = false;           // else in dense
+  size_t offset = 0;              // of the tiles
+  size_t scale_offset = 0;        // int8: of the row scales in rows
 };
 
 // What is done to the values once they are f32.
@@ -57,7 +58,7 @@ struct UnitLayout {
   std::vector<MatrixPlace> matrices;
   std::vector<VectorPlace> vectors;
   size_t dense_bytes = 0;
-  size_t int8_bytes = 0;
+  size_t rows_bytes = 0;
 };
 
 // The layout of a layer, whose views are those of `layer`, which must outlive
@@ -67,7 +68,10 @@ UnitLayout LayOutLayer(const ModelSpec& spec, int layer_index,
 UnitLayout LayOutHead(const ModelSpec& spec, SpinePrecision precision,
                       HeadWeights* head);
 
-// Points every view into the memory. REQUIRES: memory has the layout's sizes.
-void BindViews(const UnitLayout& layout, WeightMemory& memory);
+// Points every view into the memory. REQUIRES: memory has the layout's sizes;
+// memory.rows may be empty, then BindRows does the rest.
+void BindViews(const UnitLayout& layout, const WeightMemory& memory);
+// Points the views of the matrices in rows to `rows`, layout.rows_bytes long.
+void BindRows(const UnitLayout& layout, const uint8_t* rows);
 
 }  // namespace deltafin

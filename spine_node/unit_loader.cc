@@ -87,33 +87,30 @@ absl::Status UnitLoader::LoadDense(const UnitLayout& layout,
     float* out = reinterpret_cast<float*>(memory.dense.data() + place.offset);
     RETURN_IF_ERROR(LoadVector(place, layout.kda_head_dim, out));
   }
-  return ForEachBlock(layout, WeightFormat::kBf16,
-                      [&](const Block& block, Scratch& scratch) {
-                        return PackBf16(block, memory, scratch);
-                      });
+  return PackMatrices(layout, false, memory.dense.bytes());
 }
 
-absl::Status UnitLoader::Quantize(const UnitLayout& layout,
-                                  WeightMemory& memory) {
-  return ForEachBlock(layout, WeightFormat::kInt8,
-                      [&](const Block& block, Scratch& scratch) {
-                        return PackInt8(block, memory, scratch);
-                      });
+absl::Status UnitLoader::LoadRows(const UnitLayout& layout,
+                                  std::span<uint8_t> rows) {
+  return PackMatrices(layout, true, rows);
 }
 
-absl::Status UnitLoader::ForEachBlock(
-    const UnitLayout& layout, WeightFormat format,
-    absl::FunctionRef<absl::Status(const Block&, Scratch&)> body) {
+absl::Status UnitLoader::PackMatrices(const UnitLayout& layout, bool in_rows,
+                                      std::span<uint8_t> memory) {
   std::vector<Block> blocks;
   for (const MatrixPlace& place : layout.matrices) {
-    if (place.view->format != format) continue;
+    if (place.in_rows != in_rows) continue;
     for (int b = 0; b < NumBlocks(*place.view); ++b) {
       blocks.push_back({&place, b});
     }
   }
   FirstError<absl::Status> error;
   threads_.ParallelFor(blocks.size(), [&](int64_t task, int worker) {
-    error.Report(task, body(blocks[task], scratch_[worker]));
+    const Block& block = blocks[task];
+    Scratch& scratch = scratch_[worker];
+    const bool int8 = block.place->view->format == WeightFormat::kInt8;
+    error.Report(task, int8 ? PackInt8(block, memory.data(), scratch)
+                            : PackBf16(block, memory.data(), scratch));
   });
   return error.status();
 }
@@ -148,14 +145,14 @@ absl::StatusOr<const DirectReader*> UnitLoader::Reader(
   return reader.get();
 }
 
-absl::Status UnitLoader::PackBf16(const Block& block, WeightMemory& memory,
+absl::Status UnitLoader::PackBf16(const Block& block, uint8_t* memory,
                                   Scratch& scratch) {
   const MatrixPlace& place = *block.place;
   const LinearWeights& view = *place.view;
   const int64_t first = int64_t{block.index} * kRowBlock;
   const int rows = BlockRowCount(view, block.index);
   uint8_t* out =
-      memory.dense.data() + place.offset +
+      memory + place.offset +
       LinearBlockOffset(view.format, view.rows, view.cols, block.index);
   if (place.source != MatrixSource::kHeadKeys) {
     RETURN_IF_ERROR(ReadRows(place, place.first_row + first, rows, scratch));
@@ -175,7 +172,7 @@ absl::Status UnitLoader::PackBf16(const Block& block, WeightMemory& memory,
   return absl::OkStatus();
 }
 
-absl::Status UnitLoader::PackInt8(const Block& block, WeightMemory& memory,
+absl::Status UnitLoader::PackInt8(const Block& block, uint8_t* memory,
                                   Scratch& scratch) {
   const MatrixPlace& place = *block.place;
   const LinearWeights& view = *place.view;
@@ -183,9 +180,7 @@ absl::Status UnitLoader::PackInt8(const Block& block, WeightMemory& memory,
   const int rows = BlockRowCount(view, block.index);
   RETURN_IF_ERROR(ReadRows(place, place.first_row + first, rows, scratch));
   scratch.quantized.resize(scratch.rows.size());
-  float* scales =
-      reinterpret_cast<float*>(memory.rows_int8.data() + place.scale_offset) +
-      first;
+  float* scales = reinterpret_cast<float*>(memory + place.scale_offset) + first;
   for (int r = 0; r < rows; ++r) {
     const size_t at = size_t{1} * r * view.cols;
     const KernelStatus result =
@@ -200,7 +195,7 @@ absl::Status UnitLoader::PackInt8(const Block& block, WeightMemory& memory,
   }
   PackInt8Block(
       scratch.quantized.data(), rows, view.cols,
-      memory.rows_int8.data() + place.offset +
+      memory + place.offset +
           LinearBlockOffset(view.format, view.rows, view.cols, block.index));
   return absl::OkStatus();
 }

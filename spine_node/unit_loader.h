@@ -7,11 +7,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/aligned_buffer.h"
@@ -30,11 +30,12 @@ class UnitLoader {
   UnitLoader(const Checkpoint& checkpoint, const KernelTarget& kernel,
              ThreadPool& threads);
 
-  // Fills memory.dense: bf16 matrices and vectors. Blocks on disk.
+  // Fills memory.dense: small matrices and vectors. Blocks on disk.
   absl::Status LoadDense(const UnitLayout& layout, WeightMemory& memory);
-  // Fills memory.rows_int8 by quantising the released rows. Errors:
-  // INVALID_ARGUMENT naming tensor and row that cannot be quantised.
-  absl::Status Quantize(const UnitLayout& layout, WeightMemory& memory);
+  // Fills layout.rows_bytes at `rows` from the released rows, quantised in an
+  // int8 spine. Blocks on disk. Errors: INVALID_ARGUMENT naming tensor and row
+  // that cannot be quantised.
+  absl::Status LoadRows(const UnitLayout& layout, std::span<uint8_t> rows);
 
  private:
   struct Block {
@@ -48,18 +49,16 @@ class UnitLoader {
     std::vector<int8_t> quantized;
   };
 
-  absl::Status ForEachBlock(
-      const UnitLayout& layout, WeightFormat format,
-      absl::FunctionRef<absl::Status(const Block&, Scratch&)> body);
+  // Packs the blocks of the matrices in rows, or of the others, into `memory`.
+  absl::Status PackMatrices(const UnitLayout& layout, bool in_rows,
+                            std::span<uint8_t> memory);
   // Released rows [first, first + count) to scratch.rows.
   absl::Status ReadRows(const MatrixPlace& place, int64_t first, int64_t count,
                         Scratch& scratch);
   // The reader of a shard, opened on first use.
   absl::StatusOr<const DirectReader*> Reader(const std::string& path);
-  absl::Status PackBf16(const Block& block, WeightMemory& memory,
-                        Scratch& scratch);
-  absl::Status PackInt8(const Block& block, WeightMemory& memory,
-                        Scratch& scratch);
+  absl::Status PackBf16(const Block& block, uint8_t* memory, Scratch& scratch);
+  absl::Status PackInt8(const Block& block, uint8_t* memory, Scratch& scratch);
   absl::Status LoadVector(const VectorPlace& place, int head_dim,
                           float* out) const;
 

@@ -42,30 +42,35 @@ absl::StatusOr<std::unique_ptr<DirectReader>> DirectReader::Open(
 
 absl::StatusOr<std::span<const uint8_t>> DirectReader::Read(
     uint64_t offset, uint64_t bytes, AlignedBuffer& buffer) const {
-  if (offset > file_bytes_ || bytes > file_bytes_ - offset) {
-    return absl::OutOfRangeError(
-        fmt::format("read {} bytes at offset {} of {}: the file has {}", bytes,
-                    offset, path_, file_bytes_));
-  }
+  RETURN_IF_ERROR(RequireWithin(offset, bytes));
   if (buffer.size() < BufferBytes(bytes)) {
     ASSIGN_OR_RETURN(buffer, AlignedBuffer::Allocate(BufferBytes(bytes)));
   }
   const uint64_t begin = RoundDown(offset);
-  const std::span<const uint8_t> wanted(buffer.data() + (offset - begin),
-                                        bytes);
+  RETURN_IF_ERROR(ReadAligned(begin, offset + bytes - begin, buffer.data()));
+  return std::span<const uint8_t>(buffer.data() + (offset - begin), bytes);
+}
+
+absl::Status DirectReader::ReadAligned(uint64_t offset, uint64_t bytes,
+                                       uint8_t* out) const {
+  RETURN_IF_ERROR(RequireWithin(offset, bytes));
   if (direct()) {
-    const absl::Status status =
-        ReadDirect(begin, offset + bytes, buffer.data());
-    if (!absl::IsUnimplemented(status)) {
-      if (!status.ok()) return status;
-      return wanted;
-    }
+    const absl::Status status = ReadDirect(offset, offset + bytes, out);
+    if (!absl::IsUnimplemented(status)) return status;
     direct_.store(false, std::memory_order_relaxed);
   }
-  RETURN_IF_ERROR(ReadExactly(
-      buffered_fd_.get(), offset,
-      {buffer.data() + (offset - begin), static_cast<size_t>(bytes)}, path_));
-  return wanted;
+  return ReadExactly(buffered_fd_.get(), offset,
+                     {out, static_cast<size_t>(bytes)}, path_);
+}
+
+absl::Status DirectReader::RequireWithin(uint64_t offset,
+                                         uint64_t bytes) const {
+  if (offset <= file_bytes_ && bytes <= file_bytes_ - offset) {
+    return absl::OkStatus();
+  }
+  return absl::OutOfRangeError(
+      fmt::format("read {} bytes at offset {} of {}: the file has {}", bytes,
+                  offset, path_, file_bytes_));
 }
 
 // Reads [begin, end) widened at the end. UNIMPLEMENTED: the file system takes

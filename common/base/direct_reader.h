@@ -43,9 +43,14 @@ class DirectReader {
   // DATA_LOSS on a short read; the buffer's contents are then undefined.
   absl::StatusOr<std::span<const uint8_t>> Read(uint64_t offset, uint64_t bytes,
                                                 AlignedBuffer& buffer) const;
+  // Reads [offset, offset + bytes) to `out`, up to whole pages. REQUIRES:
+  // offset and out are multiples of kAlignment, and `out` has room for bytes
+  // rounded up to one. Blocks on disk. Errors: as Read's.
+  absl::Status ReadAligned(uint64_t offset, uint64_t bytes, uint8_t* out) const;
 
  private:
   DirectReader() = default;
+  absl::Status RequireWithin(uint64_t offset, uint64_t bytes) const;
   absl::Status ReadDirect(uint64_t begin, uint64_t end, uint8_t* out) const;
 
   std::string path_;

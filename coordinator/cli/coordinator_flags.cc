@@ -83,6 +83,9 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "Prompt tokens in one step (default: 512)");
   add("--ram", ram_,
       "Memory for experts in this process, such as 8G (default: what is left)");
+  add("--spine-ram", spine_ram_,
+      "Most memory for the spine, such as 64G; layers beyond it are read from "
+      "disk for every token (default: what is there); changes no bit");
   add("--context", context_,
       "Tokens a sequence may reach, prompt included (default: 8192)");
   add("--prefix-cache", prefix_cache_,
@@ -170,6 +173,7 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(threads_, [&](uint32_t v) { config.set_threads(v); });
   SetIfGiven(prefill_chunk_, [&](uint32_t v) { config.set_prefill_chunk(v); });
   SetIfGiven(ram_, [&](const auto& v) { config.set_ram(v); });
+  SetIfGiven(spine_ram_, [&](const auto& v) { config.set_spine_ram(v); });
   SetIfGiven(context_, [&](uint32_t v) { config.set_context(v); });
   SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });
   SetIfGiven(layer_deadline_ms_,

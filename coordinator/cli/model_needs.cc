@@ -63,6 +63,7 @@ SpineVariant NeedsOf(const ModelNeeds& model, SpinePrecision precision) {
   demand.context_tokens = model.context_tokens;
   demand.prefill_chunk = CoordinatorOptions().prefill_chunk;
   demand.all_expert_bytes = model.all_expert_bytes;
+  demand.least_tier_bytes = LayerExpertBytes(model.spec);
   spine.plan = PlanMemory(demand, model.machine.memory_available);
   return spine;
 }

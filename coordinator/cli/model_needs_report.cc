@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "coordinator/cli/model_needs.h"
@@ -47,6 +48,12 @@ std::string Row(const char* name, const ModelNeeds& model,
   return row + '\n';
 }
 
+// Spine files: of all of an int8 spine, of what streams in bf16.
+uint64_t DiskBytes(const SpineVariant& spine) {
+  return std::max(static_cast<uint64_t>(spine.needs.int8_file_bytes),
+                  spine.plan.spine.step_bytes);
+}
+
 std::string NeedsLines(const ModelNeeds& model) {
   std::string text = fmt::format("{:<28}", "needs, by --spine");
   for (const SpineVariant& spine : model.spines) {
@@ -64,9 +71,8 @@ std::string NeedsLines(const ModelNeeds& model) {
   });
   text += Row("a step of prompt tokens", model,
               [](const SpineVariant& s) { return s.plan.step_bytes; });
-  text += Row("disk, once", model, [](const SpineVariant& s) {
-    return static_cast<uint64_t>(s.needs.int8_file_bytes);
-  });
+  text += Row("disk, once", model,
+              [](const SpineVariant& s) { return DiskBytes(s); });
   return text;
 }
 
@@ -95,6 +101,15 @@ bool Fits(const SpineVariant& spine) {
   return BaseBytes(spine.plan) <= spine.plan.budget.available();
 }
 
+std::string StreamLine(const SpineVariant& spine) {
+  const SpineResidency& residency = spine.plan.spine;
+  if (residency.num_streamed == 0) return "";
+  return fmt::format(
+      "           with {} of {} layers read from disk for every token, {}\n",
+      residency.num_streamed, spine.needs.layer_row_bytes.size(),
+      Size(residency.step_bytes));
+}
+
 std::string VerdictLines(const ModelNeeds& model) {
   std::string text = fmt::format("verdict    for one sequence of {} tokens:\n",
                                  model.context_tokens);
@@ -107,6 +122,7 @@ std::string VerdictLines(const ModelNeeds& model) {
           Size(spine.plan.tier_bytes),
           100.0 * static_cast<double>(spine.plan.tier_bytes) /
               static_cast<double>(model.all_expert_bytes));
+      text += StreamLine(spine);
     } else {
       text += fmt::format("  {}     does not fit: {} are missing\n", spine.name,
                           Size(base - spine.plan.budget.available()));
@@ -121,9 +137,11 @@ Json SpineJson(const SpineVariant& spine) {
           {"sequence_fixed_bytes", spine.needs.sequence_fixed_bytes},
           {"sequence_token_bytes", spine.needs.sequence_token_bytes},
           {"step_bytes", spine.plan.step_bytes},
-          {"disk_bytes", spine.needs.int8_file_bytes},
+          {"disk_bytes", DiskBytes(spine)},
           {"needed_bytes", BaseBytes(spine.plan)},
           {"expert_tier_bytes", spine.plan.tier_bytes},
+          {"streamed_layers", spine.plan.spine.num_streamed},
+          {"streamed_bytes", spine.plan.spine.step_bytes},
           {"fits", Fits(spine)}};
 }
 

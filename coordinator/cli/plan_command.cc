@@ -154,6 +154,27 @@ absl::StatusOr<ClusterPlan> ParsePlannedCluster(
   return plan;
 }
 
+namespace {
+
+// Bytes of the spine's layers: the first is KDA and dense, every fourth and the
+// last MLA, the others KDA. An int8 layer is about half of a bf16 one.
+std::vector<uint64_t> FullK3Layers(SpinePrecision precision) {
+  constexpr uint64_t kKdaDense = 2'341'213'184;
+  constexpr uint64_t kKda = 1'267'744'256;
+  constexpr uint64_t kMla = 844'335'616;
+  constexpr int kNumLayers = 93;
+  std::vector<uint64_t> layers(kNumLayers, kKda);
+  layers[0] = kKdaDense;
+  for (int i = 3; i < kNumLayers; i += 4) layers[i] = kMla;
+  layers[kNumLayers - 1] = kMla;
+  if (precision == SpinePrecision::kInt8) {
+    for (uint64_t& bytes : layers) bytes /= 2;
+  }
+  return layers;
+}
+
+}  // namespace
+
 TokenDemand FullK3Demand(SpinePrecision precision, int64_t context_tokens) {
   constexpr int64_t kExpertBytes = 17'547'264;
   constexpr int kNumSlices = 12;
@@ -171,6 +192,7 @@ TokenDemand FullK3Demand(SpinePrecision precision, int64_t context_tokens) {
   demand.num_slices = kNumSlices;
   demand.spine_bytes =
       precision == SpinePrecision::kInt8 ? kSpineInt8 : kSpineBf16;
+  demand.spine_layer_bytes = FullK3Layers(precision);
   demand.sequence_bytes = kSequenceFixed + context_tokens * kSequenceToken;
   demand.message_bytes =
       kLatent * static_cast<int64_t>(sizeof(float) + sizeof(int64_t));

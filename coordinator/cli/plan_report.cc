@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/memory_budget.h"
 #include "coordinator/cli/plan_command.h"
 
 namespace deltafin {
@@ -23,6 +24,17 @@ std::string NodeLines(const PlanPrediction& prediction) {
   return text;
 }
 
+std::string StreamLine(const PlanPrediction& prediction) {
+  if (prediction.streamed_layers == 0) return "";
+  return fmt::format(
+      "the coordinator's memory does not hold the spine: {} layers are read "
+      "from its disk for every token, {}; that adds {:.3f} s to computing and "
+      "experts\n\n",
+      prediction.streamed_layers,
+      FormatByteSize(static_cast<uint64_t>(prediction.streamed_bytes)),
+      prediction.stream_seconds);
+}
+
 }  // namespace
 
 std::string PlanTable(const TokenDemand& demand,
@@ -36,6 +48,7 @@ std::string PlanTable(const TokenDemand& demand,
       1 / prediction.seconds_per_token, prediction.seconds_per_token,
       prediction.spine_seconds, prediction.expert_seconds, prediction.limit,
       prediction.balance);
+  text += StreamLine(prediction);
   text += NodeLines(prediction);
   text += "\nand with             tokens/s\n";
   for (const Purchase& purchase : purchases) {
@@ -72,6 +85,9 @@ std::string PlanJson(const TokenDemand& demand,
                      {"seconds_per_token", prediction.seconds_per_token},
                      {"spine_seconds", prediction.spine_seconds},
                      {"expert_seconds", prediction.expert_seconds},
+                     {"stream_seconds", prediction.stream_seconds},
+                     {"streamed_layers", prediction.streamed_layers},
+                     {"streamed_bytes", prediction.streamed_bytes},
                      {"balance", prediction.balance},
                      {"limit", prediction.limit},
                      {"nodes", nodes},

@@ -50,7 +50,9 @@ Json SettingsJson(const RunSettings& settings) {
           {"threads", settings.num_threads},
           {"prefill_chunk", settings.prefill_chunk},
           {"context", settings.context_tokens},
-          {"placement", settings.placement}};
+          {"placement", settings.placement},
+          {"streamed_layers", settings.streamed_layers},
+          {"streamed_bytes", settings.streamed_bytes}};
 }
 
 Json SecondsJson(const ForwardStats& forward) {
@@ -60,7 +62,8 @@ Json SecondsJson(const ForwardStats& forward) {
           {"experts_read", forward.experts_read},
           {"experts_compute", forward.experts_compute},
           {"network", forward.network},
-          {"head", forward.spine.head}};
+          {"head", forward.spine.head},
+          {"spine_stream", forward.spine.stream}};
 }
 
 Json StatsJson(const RunStatistics& statistics) {
@@ -90,6 +93,9 @@ Json StatsJson(const RunStatistics& statistics) {
           {"accepted_tokens", scheduler.speculation.accepted},
           {"seconds", SecondsJson(scheduler.forward)},
           {"seconds_per_token", per_token},
+          {"spine_bytes_read", scheduler.forward.spine.stream_bytes},
+          {"spine_bytes_per_token",
+           tokens > 0 ? scheduler.forward.spine.stream_bytes / tokens : 0},
           {"nodes", nodes}};
 }
 

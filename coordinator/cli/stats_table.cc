@@ -47,6 +47,23 @@ void AddSteps(const SchedulerStats& scheduler, Table& table) {
                   scheduler.max_tokens_in_step));
 }
 
+// What was read of a spine larger than its memory.
+void AddStream(const RunStatistics& statistics, int64_t tokens, Table& table) {
+  const SpineTimings& spine = statistics.scheduler.forward.spine;
+  const RunSettings& settings = statistics.settings;
+  if (settings.streamed_layers == 0) return;
+  const auto bytes = static_cast<uint64_t>(spine.stream_bytes);
+  table.Line(fmt::format(
+      "spine layers read: {} in {:.2f} s ({} a second), {} a token; {} layers, "
+      "{} a step",
+      FormatByteSize(bytes), spine.stream,
+      FormatByteSize(spine.stream > 0 ? static_cast<uint64_t>(
+                                            spine.stream_bytes / spine.stream)
+                                      : 0),
+      FormatByteSize(tokens > 0 ? bytes / tokens : 0), settings.streamed_layers,
+      FormatByteSize(static_cast<uint64_t>(settings.streamed_bytes))));
+}
+
 // What saved work, where something did.
 void AddSavings(const SchedulerStats& scheduler, Table& table) {
   const ReuseStats& reuse = scheduler.reuse;
@@ -108,6 +125,8 @@ std::string StatsTable(const RunStatistics& statistics) {
                          scheduler.prefill_tokens, scheduler.decode_tokens));
   AddTimes(scheduler.forward, table);
   AddSteps(scheduler, table);
+  AddStream(statistics, scheduler.prefill_tokens + scheduler.decode_tokens,
+            table);
   AddSavings(scheduler, table);
   AddSettings(statistics.settings, table);
   table.Line(fmt::format("{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}",

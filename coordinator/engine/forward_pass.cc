@@ -62,6 +62,8 @@ void ForwardPass::CollectTimings() {
   stats_.spine.attention += spine.attention;
   stats_.spine.compute += spine.compute;
   stats_.spine.head += spine.head;
+  stats_.spine.stream += spine.stream;
+  stats_.spine.stream_bytes += spine.stream_bytes;
   const ExpertTimings experts = experts_.TakeTimings();
   stats_.experts_read += experts.read;
   stats_.experts_compute += experts.compute;

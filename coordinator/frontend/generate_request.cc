@@ -7,6 +7,8 @@
 #include "common/base/status_macros.h"
 #include "coordinator/engine/logprobs.h"
 #include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/grammar_constraint.h"
+#include "coordinator/frontend/message_grammar.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -52,7 +54,27 @@ absl::StatusOr<int> ParseLength(const v1::GenerateRequest& request,
       "prompt_only: generates nothing; leave max_new_tokens out");
 }
 
-// The prompt's ids; sets text.chat and what is shared for a chat.
+absl::Status HoldToFormat(const ChatRequest& chat, const Tokenizer& tokenizer,
+                          bool ignore_eos, GenerationRequest& generation) {
+  std::string where;
+  const auto grammar =
+      MakeMessageGrammar(chat,
+                         {"chat.response_schema_json", "chat.tools_json",
+                          "function.parameters", "chat.tool_name"},
+                         where);
+  if (!grammar.ok()) return AddContext(grammar.status(), where);
+  if (*grammar == nullptr) return absl::OkStatus();
+  if (ignore_eos) {
+    return absl::InvalidArgumentError(
+        "ignore_eos: an answer in a given format ends where the format does");
+  }
+  ASSIGN_OR_RETURN(generation.constraint,
+                   GrammarConstraint::Create(*grammar, tokenizer));
+  return absl::OkStatus();
+}
+
+// The prompt's ids; sets text.chat, the constraint and what is shared for a
+// chat.
 absl::StatusOr<std::vector<int32_t>> ParsePrompt(
     const v1::GenerateRequest& request, const Tokenizer& tokenizer,
     ParsedGenerateRequest& parsed) {
@@ -71,6 +93,8 @@ absl::StatusOr<std::vector<int32_t>> ParsePrompt(
       }
       ASSIGN_OR_RETURN(const ChatRequest chat, ParseChat(request.chat()));
       parsed.text.chat = InitialChannel(chat.thinking);
+      RETURN_IF_ERROR(HoldToFormat(chat, tokenizer, request.ignore_eos(),
+                                   parsed.generation));
       auto ids = EncodeChat(tokenizer, chat);
       if (!ids.ok()) return AddContext(ids.status(), "chat");
       parsed.generation.shared_prefix_tokens =

@@ -138,10 +138,6 @@ absl::Status CheckTool(const JsonValue& value, const std::string& path) {
   }
   RETURN_IF_ERROR(function.ReadString("description", description));
   RETURN_IF_ERROR(function.ReadBoolean("strict", is_strict));
-  if (is_strict) {
-    return NotSupported(function.PathOf("strict"),
-                        "arguments are not held to the schema; leave it out");
-  }
   if (const JsonValue* parameters = function.Find("parameters");
       parameters != nullptr) {
     RETURN_IF_ERROR(RequireType(*parameters, FieldType::kObject,

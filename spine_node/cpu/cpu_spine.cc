@@ -9,6 +9,7 @@
 #include "spine_node/cpu/cpu_layers.h"
 #include "spine_node/cpu/latent_projection.h"
 #include "spine_node/cpu/stopwatch.h"
+#include "spine_node/streamed_layers.h"
 
 namespace deltafin {
 
@@ -44,10 +45,13 @@ CpuSpine::CpuSpine(SpineWeights weights, const SpineOptions& options)
 CpuSpine::~CpuSpine() = default;
 
 SpineDescription CpuSpine::description() const {
+  const StreamedLayers* stream = weights_.stream.get();
   return {.name = options_.precision == SpinePrecision::kInt8 ? "cpu-int8"
                                                               : "cpu-bf16",
           .kernel = options_.kernel->name,
           .weight_bytes = static_cast<int64_t>(weights_.resident_bytes),
+          .streamed_layers = stream == nullptr ? 0 : stream->num_layers(),
+          .streamed_bytes = stream == nullptr ? 0 : stream->step_bytes(),
           .sequence_fixed_bytes = sequence_layout_.fixed_bytes(),
           .sequence_token_bytes = sequence_layout_.token_bytes(),
           .max_drafts = kMaxDrafts,
@@ -122,8 +126,15 @@ absl::Status CpuSpine::Embed(std::span<const SequenceSlice> slices) {
   return absl::OkStatus();
 }
 
+absl::Status CpuSpine::PrepareLayer(int layer) {
+  if (weights_.stream == nullptr) return absl::OkStatus();
+  ScopedTimer timer(timings_.read);
+  return weights_.stream->Prepare(layer);
+}
+
 absl::Status CpuSpine::Attend(int layer) {
   const bool boundary = layer % spec().attn_res_block_size == 0;
+  RETURN_IF_ERROR(PrepareLayer(layer));
   RETURN_IF_ERROR(ForEachGroup(layer, [&](const TokenGroup& group) {
     return AttendGroup(layer, group);
   }));
@@ -266,6 +277,7 @@ void CpuSpine::AddToPrefix(const TokenGroup& group, const float* addend) {
 
 absl::StatusOr<std::span<const float>> CpuSpine::Logits() {
   if (!step_.in_flight()) return NoStep();
+  if (weights_.stream != nullptr) weights_.stream->Finish();
   ScopedTimer timer(timings_.head);
   const std::span<const int> rows = step_.logits_rows();
   const size_t count = rows.size() * spec().vocab_size;
@@ -278,6 +290,7 @@ absl::StatusOr<std::span<const float>> CpuSpine::Logits() {
 }
 
 SpineTimings CpuSpine::TakeTimings() {
+  if (weights_.stream != nullptr) weights_.stream->TakeCounts(timings_);
   SpineTimings timings = std::exchange(timings_, {});
   timings.compute -= timings.attention;  // measured inside it
   return timings;

@@ -60,6 +60,8 @@ class CpuSpine : public Spine {
  private:
   CpuSpine(SpineWeights weights, const SpineOptions& options);
 
+  // Brings the rows of a layer that streams.
+  absl::Status PrepareLayer(int layer);
   OperatorStatus AttendGroup(int layer, const TokenGroup& group);
   OperatorStatus RouteGroup(int layer, const TokenGroup& group);
   OperatorStatus AddRoutedGroup(int layer, const TokenGroup& group,

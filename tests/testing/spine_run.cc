@@ -32,6 +32,7 @@ SpineRun::SpineRun(const std::string& model_dir, const SpineRunOptions& options)
   spine_options.threads = threads_.get();
   spine_options.cache_dir = options.cache_dir;
   spine_options.generation_bytes = options.generation_bytes;
+  spine_options.num_streamed_layers = options.num_streamed_layers;
   auto spine = LoadCpuSpine(spine_options);
   CHECK_OK(spine.status());
   spine_ = *std::move(spine);

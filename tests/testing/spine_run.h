@@ -25,6 +25,7 @@ struct SpineRunOptions {
   int num_threads = 1;
   int64_t generation_bytes = 0;
   std::string cache_dir = {};
+  int num_streamed_layers = 0;
 };
 
 class SpineRun {

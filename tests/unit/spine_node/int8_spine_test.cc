@@ -53,8 +53,8 @@ class Int8SpineTest : public ::testing::Test {
     std::vector<std::string> payloads;
     const auto add = [&](const WeightMemory& memory) {
       payloads.emplace_back(
-          reinterpret_cast<const char*>(memory.rows_int8.data()),
-          memory.rows_int8.size());
+          reinterpret_cast<const char*>(memory.rows.data()),
+          memory.rows.size());
     };
     for (const LayerWeights& layer : weights.layers) add(layer.memory);
     add(weights.head.memory);

@@ -32,7 +32,7 @@ class K3MemoryTest : public ::testing::Test {
   int64_t LayerBytes(int layer, SpinePrecision precision) const {
     LayerWeights weights;
     const UnitLayout layout = LayOutLayer(spec_, layer, precision, &weights);
-    return static_cast<int64_t>(layout.dense_bytes + layout.int8_bytes);
+    return static_cast<int64_t>(layout.dense_bytes + layout.rows_bytes);
   }
 
   ModelSpec spec_;

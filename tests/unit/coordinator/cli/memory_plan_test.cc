@@ -26,10 +26,10 @@ MemoryDemand Demand() {
 
 TEST(MemoryPlanTest, AddsUpItsParts) {
   const MemoryPlan plan = PlanMemory(Demand(), 100 * kGiB);
-  EXPECT_EQ(plan.spine_bytes, 4 * kGiB);
+  EXPECT_EQ(plan.spine.memory_bytes, 4 * kGiB);
   EXPECT_EQ(plan.sequence_bytes, 2 * (1000 + 100 * 10u));
   EXPECT_EQ(plan.step_bytes, 50 * 3u);
-  EXPECT_EQ(plan.budget.total(), plan.spine_bytes + plan.sequence_bytes +
+  EXPECT_EQ(plan.budget.total(), plan.spine.memory_bytes + plan.sequence_bytes +
                                      plan.step_bytes + plan.tier_bytes +
                                      kReserveBytes);
 }
@@ -55,8 +55,8 @@ TEST(MemoryPlanTest, RetainedStatesTakeWhatIsSaidOrAShare) {
   EXPECT_EQ(PlanMemory(demand, 100 * kGiB).retained_bytes, 4000u);
   demand.spine.sequence_fixed_bytes = kGiB;
   plan = PlanMemory(demand, 7 * kGiB);
-  const uint64_t left = 7 * kGiB - plan.spine_bytes - plan.sequence_bytes -
-                        plan.step_bytes - kReserveBytes;
+  const uint64_t left = 7 * kGiB - plan.spine.memory_bytes -
+                        plan.sequence_bytes - plan.step_bytes - kReserveBytes;
   EXPECT_EQ(plan.retained_bytes, left / 8);
   EXPECT_TRUE(plan.Check().ok());
 }
@@ -67,6 +67,67 @@ TEST(MemoryPlanTest, DraftsTakeRoomInEverySequence) {
   EXPECT_EQ(PlanMemory(demand, 100 * kGiB).sequence_bytes, 4000u);
   demand.has_drafts = true;
   EXPECT_EQ(PlanMemory(demand, 100 * kGiB).sequence_bytes, 4140u);
+}
+
+// Ten layers of 300 MiB and 1 GiB besides.
+MemoryDemand LayeredDemand() {
+  MemoryDemand demand = Demand();
+  demand.spine.layer_row_bytes.assign(10, 300 << 20);
+  demand.least_tier_bytes = 100 << 20;
+  return demand;
+}
+
+TEST(MemoryPlanTest, TheSpineHasWhatOthersNeedLeast) {
+  MemoryDemand demand = LayeredDemand();
+  MemoryPlan plan = PlanMemory(demand, 6 * kGiB);
+  EXPECT_EQ(plan.spine.num_streamed, 0);
+  EXPECT_GT(plan.tier_bytes, kGiB);
+
+  // 4 GiB, half of one as reserve, 100 MiB of experts: nearly 300 MiB are
+  // missing, a layer beside the two buffers.
+  demand.retained_bytes.reset();
+  plan = PlanMemory(demand, 4 * kGiB + (313 << 20));
+  EXPECT_TRUE(plan.Check().ok()) << plan.Check();
+  EXPECT_EQ(plan.spine.num_streamed, 3);
+  EXPECT_EQ(plan.spine.buffer_bytes, 600u << 20);
+  EXPECT_EQ(plan.spine.memory_bytes, 4 * kGiB - (300 << 20));
+  EXPECT_EQ(plan.spine.step_bytes, 900u << 20);
+  EXPECT_GE(plan.tier_bytes, demand.least_tier_bytes);
+  EXPECT_THAT(plan.budget.Table(),
+              AllOf(HasSubstr("spine, 7 of 10 layers in memory"),
+                    HasSubstr("buffers for 3 layers read for every step")));
+
+  // What is said of the experts counts more than the spine.
+  demand.tier_bytes = 700 << 20;
+  EXPECT_GT(PlanMemory(demand, 4 * kGiB + (313 << 20)).spine.num_streamed, 3);
+}
+
+TEST(MemoryPlanTest, SpineTakesAtMostWhatIsSaid) {
+  MemoryDemand demand = LayeredDemand();
+  demand.spine_limit = 3 * kGiB;
+  const MemoryPlan plan = PlanMemory(demand, 100 * kGiB);
+  EXPECT_LE(plan.spine.memory_bytes, 3 * kGiB);
+  EXPECT_EQ(plan.spine.num_streamed, 6);
+  EXPECT_EQ(plan.tier_bytes, 8 * kGiB);
+  EXPECT_TRUE(plan.Check().ok());
+}
+
+TEST(MemoryPlanTest, ASpineThatTakesMoreWithAllLayersStreamedIsRefused) {
+  MemoryDemand demand = LayeredDemand();
+  demand.spine_limit = kGiB;
+  const absl::Status limited = PlanMemory(demand, 100 * kGiB).Check();
+  EXPECT_EQ(limited.code(), absl::StatusCode::kResourceExhausted);
+  // 4 GiB less ten layers, plus two buffers.
+  EXPECT_THAT(
+      std::string(limited.message()),
+      AllOf(HasSubstr("--spine-ram 1.00 GiB"), HasSubstr("1.66 GiB"),
+            HasSubstr("600 MiB of it buffers"), HasSubstr("10 layers read")));
+  demand.spine_limit.reset();
+  EXPECT_TRUE(PlanMemory(demand, 3 * kGiB).Check().ok());
+  const absl::Status small = PlanMemory(demand, 2 * kGiB).Check();
+  EXPECT_EQ(small.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(small.message()),
+              HasSubstr("buffers for 10 layers read for every step"));
 }
 
 TEST(MemoryPlanTest, RemoteExpertsTakeNothing) {

@@ -115,10 +115,46 @@ TEST(PlanCommandTest, ASpineLargerThanMemoryIsReadFromDisk) {
   ClusterPlan plan = FourNodes();
   const double fits = Predict(plan).spine_seconds;
   plan.coordinator.ram_bytes = 40e9;
+  const TokenDemand demand = FullK3Demand(SpinePrecision::kInt8, 8192);
+  EXPECT_EQ(PredictPlan(demand, plan).status().code(),
+            absl::StatusCode::kResourceExhausted);  // no drive to read from
   plan.coordinator.disk_rate = 2e9;
-  // 55.6 + 0.9 + 4 GB less 40 GB, at 2 GB/s.
-  EXPECT_NEAR(Predict(plan).spine_seconds, 20.5 / 2, 0.2);
+  const PlanPrediction prediction = Predict(plan);
+  // 55.6 + 0.9 + 4 GB less 40 GB, and two buffers of 0.63 GB, at 2 GB/s; a
+  // layer more or less.
+  EXPECT_NEAR(prediction.streamed_bytes, 21.8e9, 0.7e9);
+  EXPECT_NEAR(prediction.seconds_per_token, prediction.streamed_bytes / 2e9,
+              1e-6);
+  EXPECT_EQ(prediction.limit, "the spine: disk of desk");
+  EXPECT_NEAR(prediction.spine_seconds, fits, 1e-9);
   EXPECT_LT(fits, 1);
+  EXPECT_THAT(PlanTable(demand, prediction, {}),
+              HasSubstr("layers are read from its disk for every token"));
+  EXPECT_THAT(PredictPurchases(demand, plan).back().what,
+              HasSubstr("memory for the whole spine"));
+
+  plan.coordinator.ram_bytes = 6e9;  // not even two buffers
+  EXPECT_EQ(PredictPlan(demand, plan).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// K3 in bf16, its memory a tenth too small: reading goes on beside the rest of
+// the token.
+TEST(PlanCommandTest, ASpineATenthLargerThanMemoryCostsNoTimeOnACluster) {
+  ClusterPlan plan = FourNodes();
+  const TokenDemand demand = FullK3Demand(SpinePrecision::kBf16, 8192);
+  plan.coordinator.memory_rate = 30e9;
+  plan.coordinator.disk_rate = 3e9;
+  const auto seconds = [&](double spine_room) {
+    plan.coordinator.ram_bytes =
+        spine_room + static_cast<double>(demand.sequence_bytes) + 4e9;
+    const auto prediction = PredictPlan(demand, plan);
+    EXPECT_TRUE(prediction.ok()) << prediction.status();
+    EXPECT_EQ(prediction->streamed_layers > 0, spine_room < 111e9);
+    return prediction->seconds_per_token;
+  };
+  EXPECT_LE(seconds(static_cast<double>(demand.spine_bytes) / 1.1),
+            1.02 * seconds(112e9));
 }
 
 TEST(PlanCommandTest, SaysThatItIsAPrediction) {

@@ -11,6 +11,7 @@ namespace deltafin {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 RunStatistics Statistics() {
@@ -60,6 +61,25 @@ TEST(ReportTest, StatisticsAreTheSameInJsonAndTable) {
   EXPECT_THAT(table, HasSubstr("2.000 ms"));
   EXPECT_THAT(table, HasSubstr("480"));
   EXPECT_THAT(table, HasSubstr("sequences per step 1.50"));
+}
+
+TEST(ReportTest, WhatWasReadOfTheSpineIsInJsonAndTable) {
+  RunStatistics statistics = Statistics();
+  EXPECT_THAT(StatsTable(statistics), Not(HasSubstr("spine layers read")));
+  statistics.settings.streamed_layers = 7;
+  statistics.settings.streamed_bytes = 3 << 20;
+  statistics.scheduler.forward.spine.stream_bytes = 20 << 20;
+  statistics.scheduler.forward.spine.stream = 4;
+  const Json json = Json::parse(StatisticsJson(statistics));
+  EXPECT_EQ(json["settings"]["streamed_layers"], 7);
+  EXPECT_EQ(json["settings"]["streamed_bytes"], 3 << 20);
+  EXPECT_EQ(json["spine_bytes_read"], 20 << 20);
+  EXPECT_EQ(json["spine_bytes_per_token"], 2 << 20);
+  EXPECT_DOUBLE_EQ(json["seconds"]["spine_stream"], 4);
+  EXPECT_THAT(
+      StatsTable(statistics),
+      HasSubstr("spine layers read: 20.0 MiB in 4.00 s (5.00 MiB a "
+                "second), 2.00 MiB a token; 7 layers, 3.00 MiB a step"));
 }
 
 TEST(ReportTest, HashOfIdsIsOverLittleEndianWords) {

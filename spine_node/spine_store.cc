@@ -1,4 +1,4 @@
-#include "spine_node/int8_store.h"
+#include "spine_node/spine_store.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFolderName = "deltafin-spine-int8";
 constexpr const char* kLockName = "lock";
 
 Xxh128 TextDigest(const std::string& text) {
@@ -34,15 +33,18 @@ Xxh128 TextDigest(const std::string& text) {
 
 // Folders that may hold the spine, in order of preference.
 std::vector<std::string> Candidates(const SpineOptions& options) {
+  const std::string name = options.precision == SpinePrecision::kInt8
+                               ? "deltafin-spine-int8"
+                               : "deltafin-spine-bf16";
   std::vector<std::string> folders = {
-      (fs::path(options.model_dir) / kFolderName).string()};
+      (fs::path(options.model_dir) / name).string()};
   if (options.cache_dir.empty()) return folders;
   std::error_code error;
   const fs::path real = fs::canonical(options.model_dir, error);
-  const Xxh128 name = TextDigest(real.string());
+  const Xxh128 digest = TextDigest(real.string());
   folders.push_back(
       (fs::path(options.cache_dir) /
-       absl::StrFormat("%s-%016x", kFolderName, name.low ^ name.high))
+       absl::StrFormat("%s-%016x", name, digest.low ^ digest.high))
           .string());
   return folders;
 }
@@ -53,13 +55,13 @@ bool CanWrite(const std::string& folder) {
   return !error && access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-absl::StatusOr<FileDescriptor> LockFolder(const std::string& folder) {
+absl::StatusOr<FileDescriptor> LockFolder(const std::string& folder,
+                                          const std::string& what) {
   const std::string path = absl::StrCat(folder, "/", kLockName);
   FileDescriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock.valid()) return ErrnoStatus(errno, "create", path);
   if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-  spdlog::info("waiting for the process that makes the int8 spine in {}",
-               folder);
+  spdlog::info("waiting for the process that makes {} in {}", what, folder);
   while (flock(lock.get(), LOCK_EX) != 0) {
     if (errno != EINTR) return ErrnoStatus(errno, "lock", path);
   }
@@ -79,6 +81,12 @@ void RemoveInterruptedFiles(const std::string& folder) {
   for (const fs::path& path : leftovers) fs::remove(path, error);
 }
 
+void WarnUnlessMissing(const absl::Status& status) {
+  if (absl::IsNotFound(status)) return;
+  const absl::string_view why = status.message();
+  spdlog::warn("{}; making it again", std::string_view(why.data(), why.size()));
+}
+
 absl::StatusOr<uint64_t> FreeBytes(const std::string& folder) {
   struct statvfs info;
   if (statvfs(folder.c_str(), &info) != 0) {
@@ -89,10 +97,10 @@ absl::StatusOr<uint64_t> FreeBytes(const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<Int8Store> Int8Store::Open(const SpineOptions& options,
-                                          const Checkpoint& checkpoint,
-                                          std::span<const UnitLayout> units) {
-  Int8Store store(checkpoint, *options.threads);
+absl::StatusOr<SpineStore> SpineStore::Open(const SpineOptions& options,
+                                            const Checkpoint& checkpoint,
+                                            std::span<const UnitLayout> units) {
+  SpineStore store(options, checkpoint);
   const std::vector<std::string> folders = Candidates(options);
   for (const std::string& folder : folders) {
     store.folder_ = folder;
@@ -106,29 +114,30 @@ absl::StatusOr<Int8Store> Int8Store::Open(const SpineOptions& options,
     return store;
   }
   return absl::FailedPreconditionError(absl::StrCat(
-      "the int8 spine cannot be kept: ", folders.back(),
+      store.what_, " cannot be kept: ", folders.back(),
       " cannot be written; make it writable, set a cache folder, or use the "
-      "bf16 spine"));
+      "bf16 spine with enough memory"));
 }
 
-absl::Status Int8Store::PrepareToMake(std::span<const UnitLayout> units) {
-  ASSIGN_OR_RETURN(lock_, LockFolder(folder_));
+absl::Status SpineStore::PrepareToMake(std::span<const UnitLayout> units) {
+  ASSIGN_OR_RETURN(lock_, LockFolder(folder_, what_));
   RemoveInterruptedFiles(folder_);
   ASSIGN_OR_RETURN(const uint64_t needed, MissingBytes(units));
   if (needed == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(folder_));
   if (needed > free) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the int8 spine needs ", FormatByteSize(needed), " (", needed,
+        what_, " needs ", FormatByteSize(needed), " (", needed,
         " bytes) of disk in ", folder_, ", where ", FormatByteSize(free), " (",
-        free, " bytes) are free; free some or use the bf16 spine"));
+        free,
+        " bytes) are free; free some or use the bf16 spine with enough "
+        "memory"));
   }
-  spdlog::info("making the int8 spine in {}: {}", folder_,
-               FormatByteSize(needed));
+  spdlog::info("making {} in {}: {}", what_, folder_, FormatByteSize(needed));
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> Int8Store::MissingBytes(
+absl::StatusOr<uint64_t> SpineStore::MissingBytes(
     std::span<const UnitLayout> units) const {
   uint64_t bytes = 0;
   for (const UnitLayout& unit : units) {
@@ -139,30 +148,41 @@ absl::StatusOr<uint64_t> Int8Store::MissingBytes(
   return bytes;
 }
 
-absl::Status Int8Store::LoadOrMake(const UnitLayout& unit, UnitLoader& loader,
-                                   WeightMemory& memory) {
+absl::Status SpineStore::LoadOrMake(const UnitLayout& unit, UnitLoader& loader,
+                                    std::span<uint8_t> rows) {
   ASSIGN_OR_RETURN(const SpineFileKey key, Key(unit));
-  const std::string path = FilePath(unit);
-  const absl::Status read =
-      ReadSpineFile(path, key, *threads_, memory.rows_int8.bytes());
+  const absl::Status read = ReadSpineFile(FilePath(unit), key, *threads_, rows);
   if (read.ok()) return read;
-  if (!absl::IsNotFound(read)) {
-    spdlog::warn(
-        "{}; making it again",
-        std::string_view(read.message().data(), read.message().size()));
-  }
-  RETURN_IF_ERROR(loader.Quantize(unit, memory));
-  return AddContext(
-      WriteSpineFile(path, key, *threads_, memory.rows_int8.bytes()),
-      "keeping the int8 spine");
+  WarnUnlessMissing(read);
+  return Make(unit, key, loader, rows);
 }
 
-std::string Int8Store::FilePath(const UnitLayout& unit) const {
+absl::StatusOr<std::unique_ptr<SpineFile>> SpineStore::FindOrMake(
+    const UnitLayout& unit, UnitLoader& loader) {
+  ASSIGN_OR_RETURN(const SpineFileKey key, Key(unit));
+  const std::string path = FilePath(unit);
+  absl::StatusOr<std::unique_ptr<SpineFile>> found = SpineFile::Open(path, key);
+  if (found.ok()) return found;
+  WarnUnlessMissing(found.status());
+  ASSIGN_OR_RETURN(AlignedBuffer rows,
+                   AlignedBuffer::Allocate(unit.rows_bytes));
+  RETURN_IF_ERROR(Make(unit, key, loader, rows.bytes()));
+  return SpineFile::Open(path, key);
+}
+
+absl::Status SpineStore::Make(const UnitLayout& unit, const SpineFileKey& key,
+                              UnitLoader& loader, std::span<uint8_t> rows) {
+  RETURN_IF_ERROR(loader.LoadRows(unit, rows));
+  return AddContext(WriteSpineFile(FilePath(unit), key, *threads_, rows),
+                    absl::StrCat("keeping ", what_));
+}
+
+std::string SpineStore::FilePath(const UnitLayout& unit) const {
   return absl::StrCat(folder_, "/", unit.name, ".spine");
 }
 
 // The source is known by its shards' names, sizes and times of change.
-absl::StatusOr<SpineFileKey> Int8Store::Key(const UnitLayout& unit) const {
+absl::StatusOr<SpineFileKey> SpineStore::Key(const UnitLayout& unit) const {
   std::set<std::string> shards;
   for (const MatrixPlace& place : unit.matrices) {
     const TensorSpec& tensor = place.tensor;
@@ -180,7 +200,7 @@ absl::StatusOr<SpineFileKey> Int8Store::Key(const UnitLayout& unit) const {
   }
   std::string source;
   for (const std::string& shard : shards) source += shard;
-  return SpineFileKey{.payload_bytes = unit.int8_bytes,
+  return SpineFileKey{.payload_bytes = unit.rows_bytes,
                       .layout = LayoutDigest(unit),
                       .source = TextDigest(source)};
 }
