@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,8 +19,6 @@
 
 namespace deltafin::bench {
 namespace {
-
-constexpr size_t kSliceBytes = 1462272;
 
 void Fail(const char* what) {
   std::perror(what);
@@ -54,11 +52,10 @@ std::vector<uint8_t> GenerateRecord() {
   return record;
 }
 
-double ProcessCpu() {
-  rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](timeval t) { return t.tv_sec + t.tv_usec * 1e-6; };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+double CpuOf(clockid_t clock) {
+  timespec time;
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + time.tv_nsec * 1e-9;
 }
 
 // A file's mapping.
@@ -116,13 +113,15 @@ double InstallRecords(RecordStore& store) {
 }
 
 Measured Measure(const std::function<void()>& work) {
-  const double cpu = ProcessCpu();
+  const double cpu = CpuOf(CLOCK_PROCESS_CPUTIME_ID);
   const auto begin = std::chrono::steady_clock::now();
   work();
   const std::chrono::duration<double> wall =
       std::chrono::steady_clock::now() - begin;
-  return {wall.count(), ProcessCpu() - cpu};
+  return {wall.count(), CpuOf(CLOCK_PROCESS_CPUTIME_ID) - cpu};
 }
+
+double ThreadCpu() { return CpuOf(CLOCK_THREAD_CPUTIME_ID); }
 
 void OnThreads(int num_threads,
                const std::function<void(int expert, int thread)>& read) {
@@ -136,23 +135,20 @@ void OnThreads(int num_threads,
   for (std::thread& thread : threads) thread.join();
 }
 
-PlainReader::PlainReader(const std::string& path, int num_threads)
-    : fd_(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)),
-      buffers_(kSliceBytes * num_threads) {
+PlainReader::PlainReader(const std::string& path)
+    : fd_(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)) {
   if (fd_ < 0) Fail(path.c_str());
-  std::fill_n(buffers_.data(), buffers_.size(), uint8_t{0});
 }
 
 PlainReader::~PlainReader() { close(fd_); }
 
-void PlainReader::ReadExpert(int expert, int thread) {
-  for (int s = 0; s < kRecordShape.num_slices(); ++s) {
-    const auto offset = static_cast<off_t>(
-        kRecordShape.stride_bytes() * expert + kRecordShape.slice_offset(s));
-    const ssize_t got =
-        pread(fd_, buffers_.data() + thread * kSliceBytes, kSliceBytes, offset);
-    if (got != static_cast<ssize_t>(kSliceBytes)) Fail("pread");
-  }
+void PlainReader::Read(int expert, SliceRun run, uint8_t* out) const {
+  const size_t first = kRecordShape.slice_offset(run.first);
+  const size_t bytes = kRecordShape.slice_offset(run.first + run.count) - first;
+  const auto offset =
+      static_cast<off_t>(kRecordShape.stride_bytes() * expert + first);
+  const ssize_t got = pread(fd_, out, bytes, offset);
+  if (got != static_cast<ssize_t>(bytes)) Fail("pread");
 }
 
 double CachedShare(const std::string& path) {

@@ -9,7 +9,6 @@
 #include <memory>
 #include <string>
 
-#include "bench/measurement.h"
 #include "expert_node/storage/record_store.h"
 
 namespace deltafin::bench {
@@ -28,25 +27,29 @@ struct Measured {
   double cpu_s = 0;  // of the whole process
 };
 Measured Measure(const std::function<void()>& work);
+// CPU seconds of the calling thread so far.
+double ThreadCpu();
 
 // Runs read(expert, thread) for the experts of a layer on `num_threads`
 // threads.
 void OnThreads(int num_threads,
                const std::function<void(int expert, int thread)>& read);
 
-// A plain loop of O_DIRECT preads of a layer's records, slice by slice: what
-// the drive gives to whoever does nothing else.
+// O_DIRECT preads of a layer's file: what the drive gives to whoever does
+// nothing else. Thread-safe.
 class PlainReader {
  public:
-  PlainReader(const std::string& path, int num_threads);
+  explicit PlainReader(const std::string& path);
   ~PlainReader();
   PlainReader(const PlainReader&) = delete;
   PlainReader& operator=(const PlainReader&) = delete;
-  void ReadExpert(int expert, int thread);
+
+  // Slices of an expert's record with one request. REQUIRES: `out` is on a
+  // page.
+  void Read(int expert, SliceRun run, uint8_t* out) const;
 
  private:
   int fd_;
-  HugeBuffer buffers_;
 };
 
 // The share of a file's pages that the page cache holds.

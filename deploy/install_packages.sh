@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing deltafin needs on Debian 12. Does nothing where all of it is there.
-#   deploy/install_packages.sh [build|test]     build: to build and run; test (default): also what the tests use
+#   deploy/install_packages.sh [build|test|bench]     build: to build and run; test (default): also what the tests use; bench: also fio, which
+#                                                     bench/storage_tiers compares with where it is there
 set -euo pipefail
 
 build_packages=(
@@ -14,13 +15,15 @@ test_packages=(
   clang libclang-rt-dev clang-format g++-aarch64-linux-gnu qemu-user
   python3 python3-numpy python3-grpcio python3-protobuf iproute2 chromium curl debootstrap
 )
+bench_packages=(fio)
 # Node.js runs the tests of the page and of clients. One that came from elsewhere is left alone.
 command -v node >/dev/null || test_packages+=(nodejs npm)
 
 case "${1:-test}" in
   build) packages=("${build_packages[@]}") ;;
   test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
-  *) echo "usage: $0 [build|test]" >&2; exit 64 ;;
+  bench) packages=("${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}") ;;
+  *) echo "usage: $0 [build|test|bench]" >&2; exit 64 ;;
 esac
 
 missing=()

@@ -57,9 +57,8 @@ struct ExpertNodeOptions {
   // Bytes a second that the disk sustained when it was measured. 0: never
   // measured; then nobody can tell that it throttles.
   double sustained_read = 0;
-  // Threads that read from disk and repack. One saturates a disk; more overlap
-  // its latency with repacking.
-  int num_readers = 4;
+  // Threads that read experts, check and repack them: see TieredStoreOptions.
+  int num_readers = 6;
   // The instruction set to use; it changes no bit. nullptr: the fastest here.
   const KernelTarget* kernel = nullptr;
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/mxfp4.h"
+#include "kernels/stream_copy.h"
 
 namespace deltafin {
 namespace {
@@ -162,15 +163,14 @@ void PrefetchRows(const ReleasedPart<Byte>& part, int row, int group) {
 }
 
 // Asks for the tiles of a stripe.
-template <typename Byte, typename TileByte>
+template <typename Byte>
 void PrefetchTiles(const ReleasedPart<Byte>& part, int row, int group,
-                   TileByte* tiles) {
-  constexpr int kForWriting = std::is_const_v<TileByte> ? 0 : 1;
+                   const uint8_t* tiles) {
   const int end = std::min(part.cols / kMxfp4Group, group + kStripeGroups);
   for (; group < end; group += kTileGroups) {
     const TilePlace place = PlaceOf(part.rows, part.cols, row, group);
     for (int i = 0; i < place.rows * place.groups * kGroupRowBytes; i += 64) {
-      __builtin_prefetch(tiles + place.offset + i, kForWriting);
+      __builtin_prefetch(tiles + place.offset + i);
     }
   }
 }
@@ -189,7 +189,9 @@ void ForEachStripe(const ReleasedPart<Byte>& part, TileByte* tiles,
       const int next_group = last ? 0 : group + kStripeGroups;
       if (next_row < part.rows) {
         PrefetchRows(part, next_row, next_group);
-        PrefetchTiles(part, next_row, next_group, tiles);
+        if constexpr (std::is_const_v<TileByte>) {
+          PrefetchTiles(part, next_row, next_group, tiles);
+        }
       }
       visit(row, group);
     }
@@ -202,22 +204,23 @@ void PackStripe(const ReleasedPart<const uint8_t>& part, int row, int group,
   const bool full =
       row + kTileRows <= part.rows && group + kStripeGroups <= num_groups;
   const uint8_t* scale = part.scale + row * part.scale_pitch + group;
+  // The stripe's two tiles, whole, before they go to memory.
+  alignas(64) uint8_t tiles[kStripeGroups / kTileGroups][kTileBytes];
   if (full) {
-    PackStripeScales(
-        scale, part.scale_pitch,
-        out + PlaceOf(part.rows, part.cols, row, group).offset,
-        out + PlaceOf(part.rows, part.cols, row, group + kTileGroups).offset);
+    PackStripeScales(scale, part.scale_pitch, tiles[0], tiles[1]);
   }
   const int end = std::min(num_groups, group + kStripeGroups);
   for (int g = group; g < end; g += kTileGroups) {
     const TilePlace place = PlaceOf(part.rows, part.cols, row, g);
-    uint8_t* tile = out + place.offset;
+    uint8_t* tile = tiles[(g - group) / kTileGroups];
     if (!full) {
       MoveScales<true>(scale + (g - group), part.scale_pitch, place, tile);
     }
     MoveDwords<true>(part.packed + row * part.packed_pitch + g * kGroupBytes,
                      part.packed_pitch, place.rows, place.groups,
                      tile + place.rows * place.groups);
+    StreamCopy(out + place.offset, tile,
+               size_t{kGroupRowBytes} * place.rows * place.groups);
   }
 }
 
@@ -245,6 +248,7 @@ size_t PartBytes(const ReleasedPart<Byte>& part) {
 uint8_t* PackTiles(const ReleasedPart<const uint8_t>& part, uint8_t* out) {
   ForEachStripe(part, out,
                 [&](int row, int group) { PackStripe(part, row, group, out); });
+  StreamFence();
   return out + PartBytes(part);
 }
 

@@ -95,6 +95,10 @@ void SetLimits(CURL* easy, const HttpOptions& options) {
   // Ranges share no connection, so that each can be slow or lost alone.
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  if (!options.ca_file.empty()) {
+    curl_easy_setopt(easy, CURLOPT_CAINFO, options.ca_file.c_str());
+    curl_easy_setopt(easy, CURLOPT_CAPATH, nullptr);
+  }
   curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
   curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, kReceiveBytes);
   curl_easy_setopt(

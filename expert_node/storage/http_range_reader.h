@@ -29,6 +29,9 @@ struct HttpOptions {
   // ends with UNAVAILABLE.
   absl::Duration stall_timeout = absl::Seconds(20);
   int stall_bytes_per_second = 1024;
+  // PEM file of the authorities whose https servers are trusted; empty: those
+  // of the system.
+  std::string ca_file;
 };
 
 struct HttpRequest {

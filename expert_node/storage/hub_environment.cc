@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "common/base/file_io.h"
@@ -57,6 +59,19 @@ absl::StatusOr<std::string> ReadToken(const EnvironmentLookup& lookup) {
   return "";
 }
 
+absl::StatusOr<std::string> CaFile(const EnvironmentLookup& lookup) {
+  for (const char* const name :
+       {"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    const std::string path = Value(lookup, name);
+    if (path.empty()) continue;
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) return path;
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {} is no file of certificates (PEM)", name, path));
+  }
+  return "";
+}
+
 // One part of OWNER/NAME, or a revision's part.
 bool IsName(std::string_view text) {
   return !text.empty() && text.size() <= 96 && text != "." && text != ".." &&
@@ -84,6 +99,7 @@ absl::StatusOr<HubAccess> ReadHubAccess(const EnvironmentLookup& lookup) {
     RETURN_IF_ERROR(AddContext(ParseHttpUrl(endpoint).status(), "HF_ENDPOINT"));
     access.endpoint = endpoint;
   }
+  ASSIGN_OR_RETURN(access.ca_file, CaFile(lookup));
   ASSIGN_OR_RETURN(access.token, ReadToken(lookup));
   return access;
 }

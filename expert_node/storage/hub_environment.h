@@ -15,16 +15,20 @@ namespace deltafin {
 struct HubAccess {
   std::string endpoint = "https://huggingface.co";
   std::string token;  // empty: none
+  // PEM file of the authorities that are trusted; empty: those of the system.
+  std::string ca_file;
 };
 
 // Value of an environment variable, or nullptr.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
-// HF_ENDPOINT, and the token of HF_TOKEN or else of the first file that exists:
-// HF_TOKEN_PATH, HF_HOME/token, XDG_CACHE_HOME/huggingface/token,
-// HOME/.cache/huggingface/token. Only main calls it with std::getenv. Errors:
-// INVALID_ARGUMENT for an endpoint that is no http or https URL, or a token
-// that no header can carry (it is not quoted).
+// HF_ENDPOINT, the authorities of CURL_CA_BUNDLE, REQUESTS_CA_BUNDLE or
+// SSL_CERT_FILE, the first that is set, and the token of HF_TOKEN or else of
+// the first file that exists: HF_TOKEN_PATH, HF_HOME/token,
+// XDG_CACHE_HOME/huggingface/token, HOME/.cache/huggingface/token. Only main
+// calls it with std::getenv. Errors: INVALID_ARGUMENT for an endpoint that is
+// no http or https URL, for authorities that are no file, or a token that no
+// header can carry (it is not quoted).
 absl::StatusOr<HubAccess> ReadHubAccess(const EnvironmentLookup& lookup);
 
 // A repository and a branch, tag or commit of it.

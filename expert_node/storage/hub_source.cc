@@ -30,6 +30,12 @@ struct RemoteFile {
   Location location ABSL_GUARDED_BY(mutex);
 };
 
+HttpOptions WithAuthorities(const HubOptions& options) {
+  HttpOptions http = options.http;
+  if (http.ca_file.empty()) http.ca_file = options.access.ca_file;
+  return http;
+}
+
 bool IsComplete(const RangeOutcome& outcome) {
   return outcome.answer.ok() && outcome.answer->status / 100 == 2;
 }
@@ -39,7 +45,7 @@ bool IsComplete(const RangeOutcome& outcome) {
 struct HubSource::Parts {
   explicit Parts(HubOptions opts)
       : options(std::move(opts)),
-        reader(options.http),
+        reader(WithAuthorities(options)),
         pace(options.retry, options.budget),
         client(options, reader, pace),
         fetcher(options.slow, reader) {}

@@ -218,6 +218,7 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
 template <typename Out>
 absl::Status LayerRecords::ReadFrom(RecordFile& data, uint64_t offset, Out out,
                                     uint64_t bytes) {
+  const DriveTurns::Turn turn = shared_.turns.Take();
   shared_.bytes_read += bytes;
   if (shared_.meter == nullptr) return data.Read(offset, out);
   const ReadRateMeter::Reading reading = shared_.meter->Begin();

@@ -19,19 +19,23 @@
 #include "common/base/mutex.h"
 #include "expert_node/storage/buffer_pool.h"
 #include "expert_node/storage/drive_room.h"
+#include "expert_node/storage/drive_turns.h"
 #include "expert_node/storage/read_rate_meter.h"
 #include "expert_node/storage/record_file.h"
 #include "expert_node/storage/record_index.h"
+#include "expert_node/storage/record_store.h"
 
 namespace deltafin {
 
 // What the layers of a store share.
 struct RecordShared {
-  RecordShared(const std::string& folder, uint64_t quota_bytes,
-               uint64_t reserve_bytes, ReadRateMeter* read_meter)
-      : room(folder, quota_bytes, reserve_bytes), meter(read_meter) {}
+  RecordShared(const std::string& folder, const RecordStoreOptions& options)
+      : room(folder, options.quota_bytes, options.reserve_bytes),
+        turns(options.reads_at_once),
+        meter(options.meter) {}
 
   DriveRoom room;
+  DriveTurns turns;            // of reads
   ReadRateMeter* const meter;  // null: nobody is told of reads
   BufferPool buffers;
   std::atomic<uint64_t> held_slices{0};
@@ -101,7 +105,7 @@ class LayerRecords {
   // Reads whole pages: in place where they fit, else by way of a buffer.
   absl::Status ReadSlices(RecordFile& data, int expert, SliceRun run,
                           std::span<uint8_t* const> out);
-  // data.Read, told to the meter.
+  // data.Read when it is its turn, told to the meter.
   template <typename Out>
   absl::Status ReadFrom(RecordFile& data, uint64_t offset, Out out,
                         uint64_t bytes);

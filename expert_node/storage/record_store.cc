@@ -48,9 +48,7 @@ RecordStore::RecordStore(std::string folder, RecordModel model, FolderLock lock,
     : folder_(std::move(folder)),
       model_(std::move(model)),
       lock_(std::move(lock)),
-      shared_(std::make_unique<RecordShared>(
-          folder_, options.quota_bytes, options.reserve_bytes, options.meter)) {
-}
+      shared_(std::make_unique<RecordShared>(folder_, options)) {}
 
 RecordStore::~RecordStore() = default;
 

@@ -45,6 +45,9 @@ struct RecordStoreOptions {
   uint64_t quota_bytes = kNoQuota;
   // Bytes of the file system that are left to others.
   uint64_t reserve_bytes = uint64_t{1} << 30;
+  // Reads of the drive at once, however many threads read: whoever has its
+  // bytes checks them while the next read is under way.
+  int reads_at_once = 4;
   // Who has the folder, for the message to a second process that wants it.
   std::string program = "deltafin-node";
   // Told of every read of the drive; must outlive the store. Null: nobody is.
@@ -85,7 +88,7 @@ class RecordStore : public ExpertStore {
 
   // Reads past the page cache, straight into `out` where slice and destination
   // lie on pages. A slice is ready when its digest and its scales are checked;
-  // later ones are read meanwhile only by other threads. Returns the bytes
+  // meanwhile the drive reads for other threads. Returns the bytes
   // read. Errors: NOT_FOUND when not all of the run is held, before anything
   // is read, or when it was removed meanwhile; DATA_LOSS when a slice differs
   // from its digest, has a NaN scale or cannot be read: that copy is dropped

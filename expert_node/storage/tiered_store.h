@@ -24,9 +24,10 @@ namespace deltafin {
 struct TieredStoreOptions {
   // Memory for slices. At least one whole expert, else refused.
   size_t capacity_bytes = 0;
-  // Threads that read and repack. Disks here are saturated by one; more hide
-  // the repacking and the latency of others.
-  int num_readers = 4;
+  // Threads that read, check and repack: more than the reads that a drive needs
+  // at once (RecordStoreOptions::reads_at_once), so that it reads while they
+  // check.
+  int num_readers = 6;
   // Requests after which a use of an expert counts half when room is made.
   double heat_half_life = 1000;
 };

@@ -41,8 +41,9 @@ void RunAndKill(const Words& words, const ProcessOptions& options,
 Words FromNano() { return {"--from", NanoModelDir()}; }
 Words FromHub() { return {"--model", "deltafin/k3-nano"}; }
 
-std::unique_ptr<HubEmulator> StartNanoHub() {
+std::unique_ptr<HubEmulator> StartNanoHub(HubEmulatorOptions::Tls tls) {
   HubEmulatorOptions options;
+  options.tls = tls;
   options.directory = NanoModelDir();
   options.token = "secret";
   auto hub = HubEmulator::Start(options);

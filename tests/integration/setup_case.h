@@ -16,8 +16,10 @@ Words FromNano();
 Words FromHub();
 
 // An emulated Hub that has k3-nano as deltafin/k3-nano.
-std::unique_ptr<HubEmulator> StartNanoHub();
-// What makes programs use it, with a token that must not leave it.
+std::unique_ptr<HubEmulator> StartNanoHub(
+    HubEmulatorOptions::Tls tls = HubEmulatorOptions::Tls::kNone);
+// What makes programs use it, with a token that must not leave it; by https
+// they do not know its authority yet.
 ProcessOptions ReachHub(const HubEmulator& hub);
 
 // Runs deltafin with an environment; fails the test when it does not end.

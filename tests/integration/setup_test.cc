@@ -168,6 +168,41 @@ TEST_F(SetupTest, StreamFromTheHubRunsTheSame) {
   EXPECT_EQ(hub->num_cdn_requests(), after);
 }
 
+TEST_F(SetupTest, HttpsHubIsTrustedByTheAuthorityOfTheEnvironment) {
+  const auto hub = StartNanoHub(HubEmulatorOptions::Tls::kBoth);
+  ASSERT_NE(hub, nullptr);
+  ProcessOptions reach = ReachHub(*hub);
+  const ProcessResult unknown = RunWith(SetupOf("--stream", FromHub()), reach);
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_THAT(unknown.err, HasSubstr("certificate"));
+  EXPECT_TRUE(hub->requests().empty());
+
+  const std::string authority = folder_.File("authority.pem");
+  std::ofstream(authority) << hub->authority();
+  reach.environment.push_back("CURL_CA_BUNDLE=" + authority);
+  ExpectDone(RunWith(SetupOf("--stream", FromHub()), reach));
+  EXPECT_EQ(OutputOf(dir_, reach), ReleasedOutput());
+  EXPECT_EQ(hub->num_foreign_authorizations(), 0);
+}
+
+// No list of the Hub tells the digest of an expert, only those of whole shards.
+TEST_F(SetupTest, FlippedBitOfAnExpertOnTheWayIsFoundByTheDeepCheck) {
+  const auto hub = StartNanoHub();
+  ASSERT_NE(hub, nullptr);
+  HubFault fault;
+  fault.kind = FaultKind::kFlippedBit;
+  fault.after = kNumExperts / 2;  // the spine comes first, in fewer ranges
+  hub->Inject(fault);
+  ExpectDone(RunWith(SetupOf("--full", FromHub()), ReachHub(*hub)));
+  const ProcessResult deep = RunDeltafin({"doctor", "--deep", dir_});
+  EXPECT_EQ(deep.exit_code, 1) << deep.err;
+  EXPECT_THAT(deep.out,
+              AllOf(HasSubstr("put together again is not what was released"),
+                    HasSubstr("rm -r " + dir_ +
+                              " && deltafin setup --full "
+                              "--model deltafin/k3-nano@")));
+}
+
 TEST_F(SetupTest, UnfinishedInstallationSaysHowToGoOn) {
   fs::create_directories(dir_);
   std::ofstream(dir_ + "/format") << "deltafin-model 1\n";

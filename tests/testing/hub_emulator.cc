@@ -24,9 +24,20 @@ using Faults = std::deque<HubFault>;
 
 std::optional<HubFault> TakeFault(Faults& faults) {
   if (faults.empty()) return std::nullopt;
+  if (faults.front().after > 0) {
+    --faults.front().after;
+    return std::nullopt;
+  }
   const HubFault fault = faults.front();
   if (fault.times > 0 && --faults.front().times == 0) faults.pop_front();
   return fault;
+}
+
+absl::StatusOr<std::shared_ptr<const TlsIdentity>> IdentityOf(
+    const std::string& host, const CertificateAndKey& authority) {
+  ASSIGN_OR_RETURN(const CertificateAndKey own,
+                   IssueCertificate(authority, host, UnlimitedValidity()));
+  return TlsIdentity::Make(host, own);
 }
 
 std::string QueryValue(const std::string& target, const std::string& name) {
@@ -59,6 +70,7 @@ struct HubEmulator::Impl {
   std::string Signature(const std::string& name,
                         const std::string& expires) const;
   bool IsSigned(const ReceivedRequest& request, const std::string& name);
+  absl::Status Listen();
 
   HubEmulatorOptions options;
   std::vector<EmulatedFile> files;
@@ -68,9 +80,29 @@ struct HubEmulator::Impl {
   Faults hub_faults ABSL_GUARDED_BY(mutex);
   std::set<std::string> changed ABSL_GUARDED_BY(mutex);
   absl::Time signed_after ABSL_GUARDED_BY(mutex) = absl::InfinitePast();
+  std::string authority;
   std::unique_ptr<LoopbackHttpServer> cdn;
   std::unique_ptr<LoopbackHttpServer> hub;
 };
+
+absl::Status HubEmulator::Impl::Listen() {
+  using Tls = HubEmulatorOptions::Tls;
+  std::shared_ptr<const TlsIdentity> of_hub, of_cdn;
+  if (options.tls != Tls::kNone) {
+    ASSIGN_OR_RETURN(const CertificateAndKey made,
+                     MakeAuthority(UnlimitedValidity()));
+    authority = made.certificate;
+    ASSIGN_OR_RETURN(of_hub, IdentityOf("localhost", made));
+    ASSIGN_OR_RETURN(of_cdn, IdentityOf("cdn.localhost", made));
+    if (options.tls == Tls::kBoth) options.cdn_address = options.hub_address;
+  }
+  ASSIGN_OR_RETURN(cdn, LoopbackHttpServer::Listen(
+                            options.cdn_address, options.cdn_port,
+                            options.tls == Tls::kBoth ? of_cdn : nullptr));
+  ASSIGN_OR_RETURN(hub, LoopbackHttpServer::Listen(options.hub_address,
+                                                   options.hub_port, of_hub));
+  return absl::OkStatus();
+}
 
 void HubEmulator::Impl::Record(const ReceivedRequest& request, bool to_cdn) {
   MutexLock lock(mutex);
@@ -283,12 +315,7 @@ absl::StatusOr<std::unique_ptr<HubEmulator>> HubEmulator::Start(
   ASSIGN_OR_RETURN(
       impl.files, ListEmulatedFiles(options.directory, options.lfs_from_bytes));
   impl.options = std::move(options);
-  ASSIGN_OR_RETURN(impl.cdn,
-                   LoopbackHttpServer::Listen(impl.options.cdn_address,
-                                              impl.options.cdn_port));
-  ASSIGN_OR_RETURN(impl.hub,
-                   LoopbackHttpServer::Listen(impl.options.hub_address,
-                                              impl.options.hub_port));
+  RETURN_IF_ERROR(impl.Listen());
   impl.cdn->Serve(
       [&impl](const ReceivedRequest& request, AnswerStream& answer) {
         return impl.AnswerCdn(request, answer);
@@ -302,6 +329,7 @@ absl::StatusOr<std::unique_ptr<HubEmulator>> HubEmulator::Start(
 
 std::string HubEmulator::endpoint() const { return impl_->hub->url(); }
 std::string HubEmulator::commit() const { return kCommit; }
+const std::string& HubEmulator::authority() const { return impl_->authority; }
 
 void HubEmulator::Inject(const HubFault& fault) {
   MutexLock lock(impl_->mutex);

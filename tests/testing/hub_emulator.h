@@ -24,6 +24,9 @@ struct HubEmulatorOptions {
   std::string cdn_address = "127.0.0.2";
   int hub_port = 0;  // 0: a free one
   int cdn_port = 0;
+  // https under certificates of the emulator's own authority; an address is
+  // then that of localhost (the Hub) or cdn.localhost: 127.0.0.1.
+  enum class Tls { kNone, kHub, kBoth } tls = Tls::kNone;
   std::string token;  // what the Hub asks for; empty: nothing
   absl::Duration url_lifetime = absl::Hours(1);
   uint64_t lfs_from_bytes = 4096;  // smaller files come from the Hub itself
@@ -52,6 +55,8 @@ class HubEmulator {
   // For HF_ENDPOINT.
   std::string endpoint() const;
   std::string commit() const;
+  // The authority's certificate (PEM), for CURL_CA_BUNDLE; empty without TLS.
+  const std::string& authority() const;
 
   // The next answers of the CDN are wrong; faults queue.
   void Inject(const HubFault& fault);

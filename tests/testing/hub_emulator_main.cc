@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct Flags {
   double url_lifetime_s = 3600;
   bool no_validators = false;
   std::vector<std::string> faults;
+  std::string authority_file;
 };
 
 void AddFlags(CLI::App& app, Flags& flags) {
@@ -39,6 +41,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--etag-suffix", options.etag_suffix);
   app.add_option("--url-lifetime-s", flags.url_lifetime_s);
   app.add_flag("--no-validators", flags.no_validators);
+  app.add_option("--tls", flags.authority_file,
+                 "https; where the authority's certificate is written");
   app.add_option("--fault", flags.faults,
                  "KIND[:TIMES] of the CDN's next answers, TIMES -1 for all; "
                  "may be repeated");
@@ -69,6 +73,9 @@ int Serve(const Flags& flags) {
                  emulator.status().ToString().c_str());
     return 69;
   }
+  if (!flags.authority_file.empty()) {
+    std::ofstream(flags.authority_file) << (*emulator)->authority();
+  }
   for (const std::string& fault : flags.faults) {
     if (!InjectFault(**emulator, fault)) {
       std::fprintf(stderr, "hub_emulator: no fault %s\n", fault.c_str());
@@ -92,5 +99,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   flags.options.url_lifetime = absl::Seconds(flags.url_lifetime_s);
   flags.options.tells_validators = !flags.no_validators;
+  if (!flags.authority_file.empty()) {
+    flags.options.tls = deltafin::testing::HubEmulatorOptions::Tls::kBoth;
+  }
   return deltafin::testing::Serve(flags);
 }

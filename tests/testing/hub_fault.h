@@ -40,6 +40,7 @@ std::optional<FaultKind> FaultKindNamed(const std::string& name);
 
 struct HubFault {
   FaultKind kind = FaultKind::kServerError;
+  int after = 0;  // right answers before them
   int times = 1;  // answers that are wrong; negative: all
   std::string retry_after = "0";
   absl::Duration slow_by = absl::Seconds(1);

@@ -12,6 +12,7 @@
 #include <cctype>
 #include <cerrno>
 #include <list>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -54,13 +55,21 @@ ReceivedRequest ParseHeader(std::string_view text) {
 
 class SocketStream final : public AnswerStream {
  public:
-  SocketStream(int fd, const std::atomic<bool>& stop,
+  // `tls`: null on a plain connection.
+  SocketStream(int fd, TlsConnection* tls, const std::atomic<bool>& stop,
                std::atomic<uint64_t>& sent)
-      : fd_(fd), stop_(stop), sent_(sent) {}
+      : fd_(fd), tls_(tls), stop_(stop), sent_(sent) {}
+
+  ssize_t Read(char* bytes, size_t size) {
+    return tls_ != nullptr ? tls_->Read(bytes, size)
+                           : recv(fd_, bytes, size, 0);
+  }
 
   bool Write(std::string_view bytes) override {
     while (!bytes.empty()) {
-      const ssize_t n = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t n =
+          tls_ != nullptr ? tls_->Write(bytes.data(), bytes.size())
+                          : send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0 || stop_) return false;
       sent_ += static_cast<uint64_t>(n);
@@ -82,6 +91,7 @@ class SocketStream final : public AnswerStream {
 
  private:
   const int fd_;
+  TlsConnection* const tls_;
   const std::atomic<bool>& stop_;
   std::atomic<uint64_t>& sent_;
 };
@@ -102,8 +112,10 @@ struct LoopbackHttpServer::Impl {
 
   void Accept();
   void Serve(Connection& connection);
+  void ServeRequests(SocketStream& stream);
   void JoinDone();
 
+  std::shared_ptr<const TlsIdentity> tls;  // null: plain
   std::string address;
   int port = 0;
   Handler handler;
@@ -145,13 +157,24 @@ void LoopbackHttpServer::Impl::JoinDone() {
 
 void LoopbackHttpServer::Impl::Serve(Connection& connection) {
   const int fd = connection.fd.get();
-  SocketStream stream(fd, stop, sent);
+  std::optional<TlsConnection> secure;
+  if (tls != nullptr) secure.emplace(*tls, fd);
+  if (!secure || secure->Accept()) {
+    SocketStream stream(fd, secure ? &*secure : nullptr, stop, sent);
+    ServeRequests(stream);
+  }
+  --open;
+  shutdown(fd, SHUT_RDWR);
+  connection.done = true;
+}
+
+void LoopbackHttpServer::Impl::ServeRequests(SocketStream& stream) {
   std::string buffer;
   char bytes[8192];
   while (!stop) {
     const size_t end = buffer.find("\r\n\r\n");
     if (end == std::string::npos) {
-      const ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+      const ssize_t n = stream.Read(bytes, sizeof(bytes));
       if (n <= 0 || buffer.size() > kMaxHeaderBytes) break;
       buffer.append(bytes, static_cast<size_t>(n));
       continue;
@@ -161,9 +184,6 @@ void LoopbackHttpServer::Impl::Serve(Connection& connection) {
     if (!handler(request, stream)) break;
     if (request.field("connection") == "close") break;
   }
-  --open;
-  shutdown(fd, SHUT_RDWR);
-  connection.done = true;
 }
 
 LoopbackHttpServer::LoopbackHttpServer() : impl_(std::make_unique<Impl>()) {}
@@ -176,10 +196,12 @@ void LoopbackHttpServer::Stop() {
 }
 
 absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> LoopbackHttpServer::Listen(
-    const std::string& address, int port) {
+    const std::string& address, int port,
+    std::shared_ptr<const TlsIdentity> tls) {
   std::unique_ptr<LoopbackHttpServer> server(new LoopbackHttpServer);
   Impl& impl = *server->impl_;
   impl.address = address;
+  impl.tls = std::move(tls);
   impl.listener =
       FileDescriptor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int on = 1;
@@ -209,7 +231,9 @@ const std::string& LoopbackHttpServer::address() const {
 }
 int LoopbackHttpServer::port() const { return impl_->port; }
 std::string LoopbackHttpServer::url() const {
-  return "http://" + impl_->address + ":" + std::to_string(impl_->port);
+  const std::string port = ":" + std::to_string(impl_->port);
+  if (impl_->tls != nullptr) return "https://" + impl_->tls->host() + port;
+  return "http://" + impl_->address + port;
 }
 int LoopbackHttpServer::most_connections() const { return impl_->most; }
 uint64_t LoopbackHttpServer::bytes_sent() const { return impl_->sent; }

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tests/testing/tls_server.h"
 
 namespace deltafin::testing {
 
@@ -41,9 +42,11 @@ class LoopbackHttpServer {
   using Handler =
       std::function<bool(const ReceivedRequest& request, AnswerStream& answer)>;
 
-  // Listens on `address` (IPv4); port 0 takes a free one.
+  // Listens on `address` (IPv4); port 0 takes a free one. With `tls` it is
+  // https, under that identity.
   static absl::StatusOr<std::unique_ptr<LoopbackHttpServer>> Listen(
-      const std::string& address, int port);
+      const std::string& address, int port,
+      std::shared_ptr<const TlsIdentity> tls = nullptr);
   // Begins to answer; once. `handler` is called from many threads.
   void Serve(Handler handler);
   // Closes all connections and joins; idempotent.
@@ -54,7 +57,8 @@ class LoopbackHttpServer {
 
   const std::string& address() const;
   int port() const;
-  std::string url() const;  // "http://address:port"
+  // "http://address:port", or "https://host:port" of the identity.
+  std::string url() const;
   // Most connections that were open at once.
   int most_connections() const;
   // Bytes written, headers included.

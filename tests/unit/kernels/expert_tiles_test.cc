@@ -107,6 +107,21 @@ TEST_P(ExpertRecordTest, IsTheJoinOfItsRunsAtAnyAlignment) {
   }
 }
 
+// Lines that are written whole may go past the caches.
+TEST_P(ExpertRecordTest, IsTheSameOnCacheLinesAndBesideThem) {
+  const ExpertCase c = RandomCase(GetParam());
+  const std::vector<uint8_t> record = Record(c);
+  for (const size_t skew : {0, 1, 16, 32}) {
+    std::vector<uint8_t> memory(record.size() + 128, 0xa5);
+    const size_t line = 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64;
+    uint8_t* const out = memory.data() + line + skew;
+    PackSlices(c.shape, c.released(), {0, c.shape.num_slices()}, out);
+    EXPECT_TRUE(std::equal(record.begin(), record.end(), out)) << skew;
+    EXPECT_EQ(out[-1], 0xa5) << skew;
+    EXPECT_EQ(out[record.size()], 0xa5) << skew;
+  }
+}
+
 TEST_P(ExpertRecordTest, GivesTheReleasedBytesBack) {
   const ExpertCase c = RandomCase(GetParam());
   const std::vector<uint8_t> record = Record(c);

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -150,6 +151,16 @@ TEST(HubEnvironmentTest, FollowsTheConventionsOfHuggingFacesTools) {
   variables["HF_ENDPOINT"] = "http://127.0.0.1:80/";
   EXPECT_EQ(ReadHubAccess(lookup)->token, "hf_variable");
   EXPECT_EQ(ReadHubAccess(lookup)->endpoint, "http://127.0.0.1:80");
+  EXPECT_EQ(ReadHubAccess(lookup)->ca_file, "");
+  variables["SSL_CERT_FILE"] = home.File("token");
+  EXPECT_EQ(ReadHubAccess(lookup)->ca_file, home.File("token"));
+  variables["CURL_CA_BUNDLE"] = home.File("absent.pem");
+  const auto absent = ReadHubAccess(lookup);
+  EXPECT_TRUE(absl::IsInvalidArgument(absent.status()));
+  EXPECT_THAT(
+      std::string(absent.status().message()),
+      ::testing::HasSubstr("CURL_CA_BUNDLE: " + home.File("absent.pem")));
+  variables["CURL_CA_BUNDLE"] = "";
   variables["HF_TOKEN"] = "hf_x\r\nX-Evil: 1";
   const auto bad = ReadHubAccess(lookup);
   EXPECT_TRUE(absl::IsInvalidArgument(bad.status()));

@@ -79,7 +79,7 @@ TEST_F(HubSourceTest, SendsTheTokenToTheHubAloneAndAsksForItWhereItIsMissing) {
 
 TEST_F(HubSourceTest, SendsNoTokenToPlainHttpOnAnotherMachine) {
   Start();
-  options_.access = {"http://192.0.2.1:80", "hf_secret"};
+  options_.access = {"http://192.0.2.1:80", "hf_secret", ""};
   HttpRangeReader reader(options_.http);
   RequestPace pace(options_.retry, nullptr);
   const HubClient far(options_, reader, pace);
@@ -289,6 +289,22 @@ TEST_F(HubSourceTest, DoesNotFollowARedirectToPlainHttpElsewhere) {
   EXPECT_EQ(emulator_->num_cdn_requests(), 1);
 }
 
+// The Hub has nothing at a signed URL, and says so.
+TEST_F(HubSourceTest, FollowsARedirectBackToTheHubWithTheTokenThereAlone) {
+  emulator_options_.token = "hf_secret";
+  options_.access.token = "hf_secret";
+  StartEmulator();
+  ASSERT_TRUE(Connect().ok());
+  Inject(FaultKind::kRedirectToHub);
+  const absl::Status status = ReadLarge(0, 1000);
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  const testing::HubRequest last = emulator_->requests().back();
+  EXPECT_FALSE(last.to_cdn);
+  EXPECT_THAT(last.target, HasSubstr("/signed/"));
+  EXPECT_TRUE(last.has_authorization);
+  EXPECT_EQ(emulator_->num_foreign_authorizations(), 0);
+}
+
 TEST_F(HubSourceTest, EndsRedirectsThatDoNotEnd) {
   Start();
   Inject(FaultKind::kRedirectForever, -1);
@@ -335,7 +351,7 @@ TEST_F(HubSourceTest, GoesThroughTheProxyOfTheEnvironment) {
   StartEmulator();
   setenv("no_proxy", "127.0.0.2", 1);
   setenv("http_proxy", emulator_->endpoint().c_str(), 1);
-  options_.access = {"http://hub.invalid", "hf_secret"};
+  options_.access = {"http://hub.invalid", "hf_secret", ""};
   const absl::Status connected = Connect();
   unsetenv("http_proxy");
   ASSERT_TRUE(connected.ok()) << connected;

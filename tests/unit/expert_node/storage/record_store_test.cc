@@ -4,7 +4,9 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <thread>
 
 #include "common/base/direct_reader.h"
@@ -282,6 +284,44 @@ TEST(RecordStoreThreadsTest, ServesReadersWhileExpertsComeAndGo) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(store->stats().corrupt_slices, 0u);
+}
+
+// Whoever has its bytes, and checks them or hands them out, keeps nobody from
+// the drive.
+TEST(RecordStoreThreadsTest, ReadsForOthersWhileOneHandsItsSlicesOut) {
+  const DiskFolder folder;
+  RecordStoreOptions options = SmallReserve();
+  options.reads_at_once = 1;
+  const auto store = OpenRecords(folder.path(), kPagedShape, options);
+  for (const ExpertKey key : {ExpertKey{1, 0}, ExpertKey{1, 1}}) {
+    ASSERT_TRUE(InstallGenerated(*store, key, {0, 3}).ok());
+  }
+  std::promise<void> first_is_ready, other_has_read;
+  std::future<void> ready = first_is_ready.get_future();
+  std::future<void> read = other_has_read.get_future();
+  std::vector<AlignedBuffer> buffers;
+  std::vector<uint8_t*> out;
+  for (int s = 0; s < 3; ++s) {
+    buffers.push_back(*AlignedBuffer::Allocate(kPagedShape.slice_offset(s + 1) -
+                                               kPagedShape.slice_offset(s)));
+    out.push_back(buffers.back().data());
+  }
+  std::thread holder([&] {
+    const auto bytes = store->Read({1, 0}, {0, 3}, out, [&](int slice) {
+      if (slice != 0) return;
+      first_is_ready.set_value();
+      EXPECT_EQ(read.wait_for(std::chrono::minutes(1)),
+                std::future_status::ready)
+          << "a read waited for the end of another one's check";
+    });
+    EXPECT_TRUE(bytes.ok()) << bytes.status();
+  });
+  EXPECT_EQ(ready.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  const ReadResult got = ReadRun(*store, {1, 1}, {0, 3});
+  EXPECT_TRUE(got.bytes.ok()) << got.bytes.status();
+  other_has_read.set_value();
+  holder.join();
+  EXPECT_EQ(store->stats().bytes_read, 2 * kPagedShape.payload_bytes());
 }
 
 }  // namespace
