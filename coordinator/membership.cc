@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "coordinator/cluster/slice_owners.h"
 #include "coordinator/engine/expert_client.h"
 
 namespace deltafin {
@@ -31,7 +32,7 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Create(
   }
   if (options.own_node) {
     ASSIGN_OR_RETURN(self->own_node_, OwnNode::Start(*options.own_node));
-    self->registry_->AddNamed("in-process", self->own_node_->channel());
+    self->registry_->AddNamed(kOwnMemberName, self->own_node_->channel());
   }
   self->ticker_ = std::make_unique<RegistryTicker>(
       *self->registry_, options.registry.limits.heartbeat / kTicksPerHeartbeat);

@@ -34,6 +34,7 @@ class Membership {
 
   NodeRegistry& registry() { return *registry_; }
   RegistryTicker& ticker() { return *ticker_; }
+  OwnNode* own_node() { return own_node_.get(); }  // null: none
 
  private:
   Membership() = default;

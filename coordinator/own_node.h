@@ -19,6 +19,7 @@ class Channel;
 namespace deltafin {
 
 class ExpertNode;
+class ExpertStore;
 
 // What the node in this process is made with.
 struct OwnNodeOptions {
@@ -39,6 +40,8 @@ class OwnNode {
   ~OwnNode();
 
   std::shared_ptr<grpc::Channel> channel() const;
+  // Its experts that are on this machine.
+  ExpertStore& held();
 
  private:
   OwnNode();

@@ -16,6 +16,7 @@
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
+#include "expert_node/storage/repository_source.h"
 #include "proto/protocol_version.h"
 
 namespace deltafin {
@@ -73,6 +74,24 @@ absl::StatusOr<std::unique_ptr<ExpertStore>> OpenExperts(
   return experts;
 }
 
+// REQUIRES: options.share with peers, and the manifest's digest.
+absl::StatusOr<std::unique_ptr<ShareStore>> OpenShare(
+    const ModelSpec& spec, const ExpertNodeOptions& options) {
+  const ShareOptions& share = *options.share;
+  ShareStoreOptions store;
+  store.folder = share.experts_folder;
+  store.records.quota_bytes = share.quota_bytes;
+  store.records.reserve_bytes = share.reserve_bytes;
+  std::unique_ptr<ExpertStore> source;
+  if (share.repository) {
+    source = std::make_unique<SourceStore>(
+        spec,
+        OpenerOfRepository(options.model_dir, *share.repository, options.hub));
+  }
+  return ShareStore::Open(RecordModel::Of(spec, options.manifest_digest), store,
+                          *share.peers, std::move(source));
+}
+
 std::string ProcessId() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -88,6 +107,16 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
   ASSIGN_OR_RETURN(complete.ram_bytes, TierBytes(options, spec));
   auto meter = std::make_unique<ReadRateMeter>(
       ReadRateOptions{options.sustained_read}, SystemClock());
+  if (options.share) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ShareStore> share,
+                     OpenShare(spec, complete));
+    ShareStore* const opened = share.get();
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<ExpertNode> node,
+        CreateOver(complete, spec, std::move(share), std::move(meter)));
+    node->share_ = opened;
+    return node;
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<ExpertStore> experts,
                    OpenExperts(spec, meter.get(), complete));
   return CreateOver(complete, spec, std::move(experts), std::move(meter));
@@ -102,22 +131,25 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
   if (complete.num_threads == 0) {
     complete.num_threads = static_cast<int>(AllowedCpus().size());
   }
+  ExpertStore& lower = *experts;
   ASSIGN_OR_RETURN(
       std::unique_ptr<TieredStore> store,
       TieredStore::Create(std::move(experts),
                           {complete.ram_bytes, complete.num_readers,
                            kHeatHalfLifeTokens * spec.num_moe_layers()}));
-  return std::unique_ptr<ExpertNode>(
-      new ExpertNode(complete, spec, std::move(store), std::move(meter)));
+  return std::unique_ptr<ExpertNode>(new ExpertNode(
+      complete, spec, lower, std::move(store), std::move(meter)));
 }
 
 ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
-                       std::unique_ptr<TieredStore> store,
+                       ExpertStore& experts, std::unique_ptr<TieredStore> store,
                        std::unique_ptr<ReadRateMeter> meter)
     : options_(options),
       spec_(spec),
       meter_(std::move(meter)),
-      store_(std::move(store)) {
+      experts_(experts),
+      store_(std::move(store)),
+      slices_(spec_, options_.manifest_digest, experts_.held()) {
   engine_ = std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ,
                                            *store_, options_.num_threads);
   identity_.set_node_id(options_.node_id.empty() ? ProcessId()
@@ -134,7 +166,7 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       LayerStreamContext{spec_, *engine_, counters_, gate_,
                          options_.max_request_tokens, options_.queue_limits,
                          options_.reply_delay, options_.reply_error},
-      *store_);
+      *store_, slices_);
 }
 
 ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }

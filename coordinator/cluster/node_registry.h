@@ -37,6 +37,9 @@ struct RegistryOptions {
   // Nodes may join from this machine alone: the coordinator would call them in
   // plaintext.
   bool loopback_only = false;
+  // The coordinator gives nodes slices of its own folder, and of where that was
+  // installed from, whether a member is in this process or not.
+  bool supplies_slices = false;
   // A member that is gone keeps its slot, and a line in the health table, for
   // this long.
   absl::Duration forget_after = absl::Minutes(10);
@@ -78,6 +81,11 @@ class NodeRegistry : public ClusterView {
       const v1::HeartbeatRequest& request);
   // Of a process that is no member: nothing.
   absl::Status Leave(const v1::LeaveRequest& request);
+
+  // Who has slices that a member lacks. Errors: INVALID_ARGUMENT; NOT_FOUND as
+  // Heartbeat.
+  absl::StatusOr<v1::FindOwnersReply> FindOwners(
+      const v1::FindOwnersRequest& request);
 
   // Takes a member out of service for new work. `node`: its id, an unambiguous
   // beginning of it, or its address. It stays out when it joins again, until

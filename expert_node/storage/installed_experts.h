@@ -32,6 +32,11 @@ class InstalledExperts : public ExpertStore {
   bool IsNear(ExpertKey key, SliceRun run) const override {
     return records_->Holds(key, run);
   }
+  ExpertStore& held() override { return *records_; }
+  uint64_t HeldMask(ExpertKey key) const override {
+    return records_->HeldMask(key);
+  }
+  uint64_t held_version() const override { return records_->held_version(); }
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
       absl::FunctionRef<void(int slice)> ready) override {

@@ -32,6 +32,7 @@ struct RecordShared {
 
   DriveRoom room;
   BufferPool buffers;
+  std::atomic<uint64_t> held_version{1};
   std::atomic<uint64_t> held_slices{0};
   std::atomic<uint64_t> held_experts{0};
   std::atomic<uint64_t> complete_experts{0};

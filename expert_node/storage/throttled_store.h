@@ -25,6 +25,11 @@ class ThrottledStore : public ExpertStore {
     return lower_->IsNear(key, run);
   }
 
+  uint64_t HeldMask(ExpertKey key) const override {
+    return lower_->HeldMask(key);
+  }
+  uint64_t held_version() const override { return lower_->held_version(); }
+
   // Slices become ready at the pace of the disk.
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<LanCluster>> LanCluster::Start(
   cluster->node_flags_.assign(num_nodes, node_flags);
   cluster->nodes_.resize(num_nodes);
   for (int i = 0; i < num_nodes; ++i) RETURN_IF_ERROR(cluster->StartNode(i));
-  for (int i = 0; i < num_nodes; ++i) {
+  for (int i = 0; i < num_nodes && members != LanMembers::kSharing; ++i) {
     RETURN_IF_ERROR(WaitForAddress(cluster->node(i)).status());
   }
   return cluster;
@@ -61,10 +61,13 @@ absl::Status LanCluster::MakeToken() {
 }
 
 absl::Status LanCluster::StartNode(int index) {
-  Words command = Join({DeltafinNodeBinary(), "--model", NanoModelDir(),
-                        "--listen", address(index), "--threads", "1"},
-                       Join(token_flags(), node_flags_[index]));
-  if (members_ == LanMembers::kJoining) {
+  Words command =
+      Join({DeltafinNodeBinary(), "--listen", address(index), "--threads", "1"},
+           Join(token_flags(), node_flags_[index]));
+  if (members_ != LanMembers::kSharing) {
+    command = Join(command, {"--model", NanoModelDir()});
+  }
+  if (members_ != LanMembers::kNamed) {
     command = Join(command,
                    {"--join", server_address(), "--data", DataFolderOf(index)});
   }
@@ -80,13 +83,15 @@ std::string LanCluster::DataFolderOf(int index) const {
   return dir_.File(absl::StrCat("node-", index));
 }
 
-absl::StatusOr<std::unique_ptr<Process>> LanCluster::StartServer() {
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Process> server,
-      box_->Start(0, Join({DeltafinBinary(), "serve", "--cluster", "--state",
-                           dir_.File("state"), "--listen", server_address(),
-                           "--threads", "1"},
-                          token_flags())));
+absl::StatusOr<std::unique_ptr<Process>> LanCluster::StartServer(
+    const Words& flags, const ProcessOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Process> server,
+                   box_->Start(0,
+                               Join({DeltafinBinary(), "serve", "--cluster",
+                                     "--state", dir_.File("state"), "--listen",
+                                     server_address(), "--threads", "1"},
+                                    Join(flags, token_flags())),
+                               options));
   RETURN_IF_ERROR(WaitForAddress(*server).status());
   return server;
 }
