@@ -19,6 +19,15 @@ v1::NodeLoad LoadOf(const ExpertNode& node) {
   return load;
 }
 
+// A node with the model at hand has everything: what its folder lacks comes
+// from where that was installed.
+v1::Holdings ToldHoldings(const ExpertNode& node) {
+  if (node.share() != nullptr) return HoldingsOf(node.spec(), *node.share());
+  v1::Holdings holdings;
+  holdings.set_everything(true);
+  return holdings;
+}
+
 v1::NodeCapacity CapacityOf(const std::string& model_dir,
                             const ExpertNode& node) {
   v1::NodeCapacity capacity = CapacityOfMachine(model_dir);
@@ -46,8 +55,10 @@ std::unique_ptr<CoordinatorClient> JoinCluster(
                                                     : options.advertise);
   client.join.set_home(folder.home());
   client.join.set_incarnation(options.incarnation);
-  client.holdings_version = [&node] { return node.experts().held_version(); };
-  client.holdings = [&node] { return HoldingsOf(node.spec(), node.experts()); };
+  client.holdings_version = [&node] {
+    return node.share() == nullptr ? 0 : node.share()->held_version();
+  };
+  client.holdings = [&node] { return ToldHoldings(node); };
   client.capacity = [model_dir, &node] { return CapacityOf(model_dir, node); };
   client.load = [&node] { return LoadOf(node); };
   client.on_refused = std::move(on_refused);

@@ -93,6 +93,9 @@ absl::Duration ShareFiller::Turn() {
     spdlog::debug("next copies: {}", reply.status().ToString());
     return options_.retry;
   }
+  if (reply->not_planned()) {
+    return std::max(options_.retry, absl::Milliseconds(reply->retry_ms()));
+  }
   pace_.SetBudget(reply->bytes_per_second());
   {
     MutexLock lock(mutex_);
@@ -137,10 +140,8 @@ ShareFiller::Outcome ShareFiller::Do(const v1::CopyOrder& order,
   const absl::StatusOr<uint64_t> bytes = CopyMakingRoom(order, reply);
   if (!bytes.ok()) {
     NoteFailure(bytes.status());
-    return absl::IsResourceExhausted(bytes.status()) &&
-                   !share_.records().HasRoom(share_.shape().slice_offset(1))
-               ? Outcome::kFull
-               : Outcome::kFailed;
+    return absl::IsResourceExhausted(bytes.status()) ? Outcome::kFull
+                                                     : Outcome::kFailed;
   }
   if (*bytes == 0) return Outcome::kWasHeld;
   pace_.Copied(*bytes, begun, SystemClock().Elapsed());

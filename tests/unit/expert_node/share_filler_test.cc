@@ -170,6 +170,22 @@ TEST_F(ShareFillerTest, TriesOnWhereAnOwnerOrTheCoordinatorFails) {
   EXPECT_EQ(share_->HeldMask({1, 0}), 1u);
 }
 
+TEST_F(ShareFillerTest, WaitsForACoordinatorThatDoesNotKnowYet) {
+  Open();
+  {
+    MutexLock lock(mutex_);
+    extra_.set_not_planned(true);
+  }
+  Start();
+  WaitForQuestions(3);
+  EXPECT_EQ(filler_->report().state, State::kAsking);
+  {
+    MutexLock lock(mutex_);
+    extra_.set_not_planned(false);
+  }
+  WaitFor(State::kComplete);
+}
+
 TEST_F(ShareFillerTest, WithoutRoomItSaysSoGoesOnAndFillsLater) {
   Open(kShape.slice_offset(1));
   Want({1, 0}, {0, 1});
