@@ -129,9 +129,12 @@ absl::Duration ShareFiller::Work(const v1::NextCopiesReply& reply) {
     return options_.full_retry;
   }
   if (num_copied > 0) return absl::ZeroDuration();
-  if (num_failed > 0) SetState(State::kStuck);
-  // What is held already is an answer to holdings of a moment ago.
-  return options_.retry;
+  if (num_failed > 0) {
+    SetState(State::kStuck);
+    return options_.retry;
+  }
+  // All of it is held: the answer to holdings of a moment ago.
+  return std::min(options_.retry, absl::Milliseconds(reply.retry_ms()));
 }
 
 ShareFiller::Outcome ShareFiller::Do(const v1::CopyOrder& order,
