@@ -157,9 +157,17 @@ MembershipOptions Coordinator::DescribeMembership() const {
     registry.placement.cut = CutKind::kRandom;
     registry.placement.seed = *options_.placement_seed;
   }
-  registry.extent = {model_.spec.first_k_dense_replace,
-                     model_.spec.num_moe_layers(), model_.spec.num_experts,
-                     shape.num_slices(), model_.spec.num_experts_per_token};
+  registry.placement.copies = options_.copies;
+  registry.extent = {
+      model_.spec.first_k_dense_replace,
+      model_.spec.num_moe_layers(),
+      model_.spec.num_experts,
+      shape.num_slices(),
+      model_.spec.num_experts_per_token,
+      static_cast<int64_t>(shape.stride_bytes()) / shape.num_slices()};
+  registry.copy_bytes_per_second = options_.copy_bytes_per_second;
+  registry.rebalance_after = options_.rebalance_after;
+  registry.copies_begin_after = options_.limits.gone_after;
   registry.identity = {model_.manifest_digest, "deltafin"};
   registry.model = model_.dir;
   registry.limits = options_.limits;
@@ -167,6 +175,7 @@ MembershipOptions Coordinator::DescribeMembership() const {
   options.state_dir = options_.state_dir;
   options.nodes = options_.nodes;
   options.credentials = options_.credentials;
+  options.keepalive_bound = options_.keepalive_bound;
   if (options_.has_own_node()) {
     options.own_node = {model_.dir,       model_.manifest_digest, options_.hub,
                         plan_.tier_bytes, options_.num_threads,   kernel_};
@@ -183,6 +192,7 @@ absl::Status Coordinator::ConnectNodes() {
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
   dispatch.exchange.read_ahead = options_.read_ahead;
+  dispatch.exchange.hedge_budget = options_.hedge_budget;
   dispatcher_ = std::make_unique<ExpertDispatcher>(dispatch, registry);
   if (!options_.cluster) {
     RETURN_IF_ERROR(dispatcher_->ConnectAll());

@@ -39,6 +39,12 @@ constexpr MetricInfo kCopiesWanted = {"deltafin_cluster_wanted_copies", kGauge,
 constexpr MetricInfo kCopiesLeast = {
     "deltafin_cluster_least_copies", kGauge,
     "Copies in service of the expert with the fewest"};
+constexpr MetricInfo kUncovered = {
+    "deltafin_cluster_uncovered_slices", kGauge,
+    "Slices of experts that no node in service holds"};
+constexpr MetricInfo kScarce = {
+    "deltafin_cluster_scarce_slices", kGauge,
+    "Slices of experts with fewer copies than configured"};
 constexpr MetricInfo kMembers = {"deltafin_cluster_members", kGauge,
                                  "Members, by state"};
 
@@ -73,6 +79,23 @@ constexpr MetricInfo kLost = {"deltafin_member_lost_parts_total", kCounter,
 constexpr MetricInfo kDropped = {"deltafin_member_dropped_replies_total",
                                  kCounter, "Replies that came late or twice"};
 
+constexpr MetricInfo kMeant = {"deltafin_member_meant_slices", kGauge,
+                               "Slices that it is meant to hold"};
+constexpr MetricInfo kMissing = {"deltafin_member_missing_slices", kGauge,
+                                 "Those of them that it lacks"};
+constexpr MetricInfo kCopyOrders = {"deltafin_member_copy_orders_total",
+                                    kCounter,
+                                    "Runs of slices that it was told to copy"};
+constexpr MetricInfo kHedged = {
+    "deltafin_member_hedged_parts_total", kCounter,
+    "Its parts that were late and asked of another as well"};
+constexpr MetricInfo kHedgedSlices = {
+    "deltafin_member_hedged_slices_total", kCounter,
+    "(token, expert, slice) triples of those parts"};
+constexpr MetricInfo kHedgesWon = {
+    "deltafin_member_won_hedges_total", kCounter,
+    "Late parts of others that it answered sooner"};
+
 constexpr std::array<const char*, 5> kStates = {"joining", "serving",
                                                 "draining", "suspect", "gone"};
 
@@ -105,6 +128,9 @@ void AddMember(const v1::NodeHealth& node, const MetricLabels& member,
   const v1::NodeCapacity& capacity = node.capacity();
   page.Add(kReadRate, capacity.read_bytes_per_second(), member);
   page.Add(kKernelRate, capacity.kernel_bytes_per_second(), member);
+  page.Add(kMeant, Number(node.meant_slices()), member);
+  page.Add(kMissing, Number(node.missing_slices()), member);
+  page.Add(kCopyOrders, Number(node.copy_orders()), member);
   page.Add(kThrottled, capacity.throttled() ? 1 : 0, member);
 }
 
@@ -145,6 +171,8 @@ void AddClusterMetrics(const v1::ClusterHealth& health, MetricsPage& page) {
   page.Add(kEpoch, Number(health.epoch()));
   page.Add(kCopiesWanted, health.copies_wanted());
   page.Add(kCopiesLeast, health.copies_least());
+  page.Add(kUncovered, Number(health.uncovered_slices()));
+  page.Add(kScarce, Number(health.scarce_slices()));
   for (const char* state : kStates) {
     const auto count = std::count_if(
         health.nodes().begin(), health.nodes().end(),
@@ -157,7 +185,8 @@ void AddMemberMetrics(const v1::ClusterHealth& health,
                       const DispatcherStats& work, MetricsPage& page) {
   for (const MetricInfo& metric :
        {kState, kShare, kErrors, kLastSeen, kRoundTrip, kLayerTime, kReadRate,
-        kKernelRate, kThrottled, kAnswered, kLost, kDropped}) {
+        kKernelRate, kThrottled, kMeant, kMissing, kCopyOrders, kAnswered,
+        kLost, kDropped, kHedged, kHedgedSlices, kHedgesWon}) {
     page.Declare(metric);
   }
   for (const v1::NodeHealth& node : health.nodes()) {
@@ -172,6 +201,9 @@ void AddMemberMetrics(const v1::ClusterHealth& health,
     page.Add(kAnswered, found->work.replies, member);
     page.Add(kLost, found->work.parts_lost, member);
     page.Add(kDropped, found->work.replies_dropped, member);
+    page.Add(kHedged, found->work.parts_hedged, member);
+    page.Add(kHedgedSlices, found->work.slices_hedged, member);
+    page.Add(kHedgesWon, found->work.hedges_won, member);
   }
 }
 

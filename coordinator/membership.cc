@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "coordinator/cluster/drain_file.h"
 #include "coordinator/cluster/slice_owners.h"
 #include "coordinator/engine/expert_client.h"
 
@@ -19,11 +21,21 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Create(
   std::unique_ptr<Membership> self(new Membership());
   ASSIGN_OR_RETURN(EpochFile epochs,
                    EpochFile::Open(options.state_dir, SystemClock().Now()));
-  const auto connect = [credentials =
-                            options.credentials](const std::string& address) {
-    return MakeExpertChannel(address, credentials);
-  };
+  const auto connect =
+      [credentials = options.credentials,
+       bound = options.keepalive_bound](const std::string& address) {
+        return MakeExpertChannel(address, credentials, bound);
+      };
+  ASSIGN_OR_RETURN(DrainFile drained, DrainFile::Open(options.state_dir));
   RegistryOptions registry = options.registry;
+  registry.drained = drained.ids();
+  registry.keep_drained =
+      [file = std::move(drained)](const std::set<std::string>& ids) mutable {
+        const absl::Status status = file.Save(ids);
+        if (status.ok()) return;
+        spdlog::error("a restart will forget who is drained: {}",
+                      status.ToString());
+      };
   registry.loopback_only = options.credentials.is_plaintext();
   self->registry_ = std::make_unique<NodeRegistry>(
       std::move(registry), std::move(epochs), connect, SystemClock());

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/net/credentials.h"
+#include "common/net/keepalive.h"
 #include "coordinator/cluster/node_registry.h"
 #include "coordinator/cluster/registry_ticker.h"
 #include "coordinator/own_node.h"
@@ -19,9 +20,10 @@ namespace deltafin {
 
 struct MembershipOptions {
   RegistryOptions registry;
-  std::string state_dir;           // empty: the epoch is not kept
+  std::string state_dir;           // empty: neither epoch nor drains are kept
   std::vector<std::string> nodes;  // named by the user
   Credentials credentials;         // to nodes, named or not
+  absl::Duration keepalive_bound = kDefaultKeepaliveBound;  // of them
   std::optional<OwnNodeOptions> own_node;
 };
 

@@ -20,6 +20,10 @@ constexpr uint32_t kDefaultHeartbeatMs = 1000;
 constexpr uint32_t kMaxHeartbeatMs = 60000;
 constexpr uint32_t kDefaultGoneAfterMs = 5000;
 constexpr uint32_t kMaxGoneAfterMs = 600000;
+constexpr uint32_t kMaxRebalanceAfterS = 86400;
+// Less than a slice of a large model a minute is a mistake.
+constexpr uint64_t kLeastCopyBudget = 64 << 10;
+constexpr uint32_t kMaxHedgePercent = 100;
 
 // Collects what is wrong, so that one run reports everything.
 class FieldErrors {
@@ -147,6 +151,42 @@ void ReadCluster(const v1::CoordinatorConfig& config,
   options.limits.gone_after = absl::Milliseconds(gone_after_ms);
 }
 
+void ReadCopies(const v1::CoordinatorConfig& config,
+                CoordinatorOptions& options, FieldErrors& errors) {
+  ReadCount("copies", config.copies(), kMaxCopies, options.copies, errors);
+  uint32_t rebalance_after_s = 0;
+  ReadCount("rebalance_after_s", config.rebalance_after_s(),
+            kMaxRebalanceAfterS, rebalance_after_s, errors);
+  if (rebalance_after_s > 0) {
+    options.rebalance_after = absl::Seconds(rebalance_after_s);
+  }
+  if (config.copy_budget().empty()) return;
+  const absl::StatusOr<uint64_t> rate = ParseByteSize(config.copy_budget());
+  if (rate.ok() && *rate >= kLeastCopyBudget) {
+    options.copy_bytes_per_second = *rate;
+  } else {
+    errors.Add("copy_budget", config.copy_budget(),
+               "expected bytes a second, 64K or more, such as 100M");
+  }
+}
+
+void ReadLinks(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
+               FieldErrors& errors) {
+  uint32_t hedge_percent = 0;
+  ReadCount("hedge_budget", config.hedge_budget(), kMaxHedgePercent,
+            hedge_percent, errors);
+  options.hedge_budget = 0.01 * hedge_percent;
+  if (config.keepalive_ms() == 0) return;
+  options.keepalive_bound = absl::Milliseconds(config.keepalive_ms());
+  if (options.keepalive_bound < kLeastKeepaliveBound ||
+      options.keepalive_bound > kMostKeepaliveBound) {
+    errors.Add("keepalive_ms", std::to_string(config.keepalive_ms()),
+               absl::StrCat(
+                   "expected ", absl::ToInt64Milliseconds(kLeastKeepaliveBound),
+                   " to ", absl::ToInt64Milliseconds(kMostKeepaliveBound)));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
@@ -156,6 +196,8 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
   options.model_dir = config.model();
   ReadNodes(config, options, errors);
   ReadCluster(config, options, errors);
+  ReadCopies(config, options, errors);
+  ReadLinks(config, options, errors);
   ReadSpine(config, options, errors);
   ReadKernel(config, options, errors);
   ReadRam(config, options, errors);

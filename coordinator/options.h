@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
+#include "common/net/keepalive.h"
 #include "coordinator/cluster/member_life.h"
 #include "expert_node/storage/hub_environment.h"
 #include "proto/config.pb.h"
@@ -37,6 +38,17 @@ struct CoordinatorOptions {
   std::string state_dir;
   // Heartbeats of nodes that joined. More often: silence is noticed sooner.
   LifeLimits limits;
+  // Of every expert, on different nodes.
+  int copies = 1;
+  // Most bytes a second that a node copies to its drive. 0: as it likes.
+  uint64_t copy_bytes_per_second = 0;
+  // A node may be away for so long before others copy its share.
+  absl::Duration rebalance_after = absl::Minutes(5);
+  // Slices that may be asked of a second node because the first is late, of
+  // each that is asked for. More: fewer slow tokens, more work.
+  double hedge_budget = 0;
+  // Within which a node that is gone is noticed, though idle.
+  absl::Duration keepalive_bound = kDefaultKeepaliveBound;
   SpinePrecision precision = SpinePrecision::kBf16;
   // "cpu", or a device of the libtorch spine: "torch-cpu", "cuda", "mps".
   std::string device = "cpu";

@@ -12,7 +12,6 @@
 #include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
-#include "common/net/keepalive.h"
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
@@ -187,7 +186,7 @@ absl::Status ExpertNode::Start() {
   ServerOptions options;
   options.listen = options_.listen;
   options.credentials = options_.credentials;
-  options.keepalive_timeout = absl::Milliseconds(kKeepaliveTimeoutMs);
+  options.keepalive = KeepaliveWithin(options_.keepalive_bound);
   options.max_receive_bytes =
       MaxLayerRequestBytes(spec_, options_.max_request_tokens);
   grpc::Service* const services[] = {service_.get()};

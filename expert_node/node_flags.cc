@@ -57,7 +57,7 @@ struct Flags {
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
   std::optional<std::string> join, data, advertise, metrics, quota, reserve;
   std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
-  std::optional<uint32_t> threads;
+  std::optional<uint32_t> threads, keepalive_ms;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
   std::string test_reply_delay;             // MAX:SEED
   std::optional<uint32_t> test_fail_reply;
@@ -125,6 +125,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option(
       "--kernel", flags.kernel,
       "Instruction set: " + KernelNames() + ". Default: the fastest here");
+  app.add_option("--keepalive-ms", flags.keepalive_ms,
+                 "Within which a coordinator that is gone is noticed. "
+                 "Default: 5000");
   app.add_option("--config", flags.config,
                  "Configuration file; flags override its fields");
   app.add_option("--cache-dir", flags.cache_dir,
@@ -171,6 +174,7 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.listen) config.set_listen(*flags.listen);
   if (flags.ram) config.set_ram(*flags.ram);
   if (flags.threads) config.set_threads(*flags.threads);
+  if (flags.keepalive_ms) config.set_keepalive_ms(*flags.keepalive_ms);
   if (flags.kernel) config.set_kernel(*flags.kernel);
   if (flags.log_level) config.set_log_level(*flags.log_level);
   if (flags.cache_dir) config.set_cache_dir(*flags.cache_dir);

@@ -152,6 +152,16 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
                                       config.threads(), kMaxThreads));
   }
   options.num_threads = static_cast<int>(config.threads());
+  if (config.keepalive_ms() > 0) {
+    options.keepalive_bound = absl::Milliseconds(config.keepalive_ms());
+  }
+  if (options.keepalive_bound < kLeastKeepaliveBound ||
+      options.keepalive_bound > kMostKeepaliveBound) {
+    errors.Add("keepalive_ms",
+               fmt::format("{}, want {} to {}", config.keepalive_ms(),
+                           absl::ToInt64Milliseconds(kLeastKeepaliveBound),
+                           absl::ToInt64Milliseconds(kMostKeepaliveBound)));
+  }
   if (!config.kernel().empty()) {
     std::string why;
     options.kernel = FindKernel(config.kernel(), &why);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
+#include "common/net/keepalive.h"
 #include "expert_node/request_queue.h"
 #include "expert_node/storage/hub_environment.h"
 #include "expert_node/storage/peer_store.h"
@@ -60,6 +61,9 @@ struct ExpertNodeOptions {
   std::string listen;
   // What callers must match. Plaintext by default.
   Credentials credentials;
+
+  // Within which a coordinator that is gone is noticed.
+  absl::Duration keepalive_bound = kDefaultKeepaliveBound;
 
   // Memory for experts; at least one whole expert. 0: what the experts of the
   // model need, at most half of what is available. More memory means fewer

@@ -9,7 +9,6 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
-#include "common/net/keepalive.h"
 #include "common/net/listen_address.h"
 
 namespace deltafin {
@@ -33,8 +32,12 @@ std::shared_ptr<grpc::Channel> Connect(const PeerClientOptions& options,
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  const Keepalive keepalive = KeepaliveWithin(options.keepalive_bound);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(keepalive.time)));
+  arguments.SetInt(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(keepalive.timeout)));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   const size_t slice_bytes = options.shape.slice_offset(1);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(

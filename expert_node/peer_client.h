@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/net/credentials.h"
+#include "common/net/keepalive.h"
 #include "expert_node/storage/peer_store.h"
 #include "kernels/expert_weights.h"
 #include "proto/cluster.grpc.pb.h"
@@ -41,6 +42,8 @@ struct PeerClientOptions {
   std::string manifest_digest;
   ExpertShape shape;
 
+  // Within which a machine that is gone is noticed.
+  absl::Duration keepalive_bound = kDefaultKeepaliveBound;
   absl::Duration ask_timeout = absl::Seconds(5);
   // Of one run from one owner.
   absl::Duration read_timeout = absl::Seconds(30);

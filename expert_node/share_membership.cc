@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<PeerClient>> ReachPeers(
   peers.incarnation = join.incarnation;
   peers.manifest_digest = options.manifest_digest;
   peers.shape = spec.expert_shape();
+  peers.keepalive_bound = options.keepalive_bound;
   return std::make_unique<PeerClient>(std::move(peers));
 }
 

@@ -15,7 +15,6 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/connection_acceptor.h"
-#include "common/net/keepalive.h"
 #include "common/net/listen_address.h"
 #include "common/net/refused_peers.h"
 
@@ -67,11 +66,13 @@ void SetUpGrpcOnce() {
 }
 
 // Notices clients that are gone, and lets them notice that this side is.
-void AddKeepalive(absl::Duration timeout, grpc::ServerBuilder& builder) {
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+void AddKeepalive(const Keepalive& keepalive, grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(
+      GRPC_ARG_KEEPALIVE_TIME_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(keepalive.time)));
   builder.AddChannelArgument(
       GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-      static_cast<int>(absl::ToInt64Milliseconds(timeout)));
+      static_cast<int>(absl::ToInt64Milliseconds(keepalive.timeout)));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(
@@ -91,7 +92,7 @@ void AddLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(static_cast<int>(std::min<int64_t>(
       options.max_receive_bytes, std::numeric_limits<int>::max())));
   builder.SetMaxSendMessageSize(-1);
-  AddKeepalive(options.keepalive_timeout, builder);
+  AddKeepalive(options.keepalive, builder);
 }
 
 }  // namespace

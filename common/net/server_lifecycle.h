@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
+#include "common/net/keepalive.h"
 
 namespace grpc {
 class Channel;
@@ -30,9 +31,10 @@ struct ServerOptions {
   // What every peer must match to call any service, health and reflection
   // included; the in-process channel excepted.
   Credentials credentials = {};
-  // How long a client that answers nothing, though asked every two seconds,
-  // keeps its connection. Nodes use less, to notice a coordinator that is gone.
-  absl::Duration keepalive_timeout = absl::Seconds(20);
+  // When a client that is not heard of is asked, and how long one that does not
+  // answer keeps its connection. Nodes use less, to notice a coordinator that
+  // is gone.
+  Keepalive keepalive = {absl::Seconds(2), absl::Seconds(20)};
   // Longest message a client may send; longer ones end its call with
   // RESOURCE_EXHAUSTED.
   int64_t max_receive_bytes = int64_t{64} << 20;

@@ -93,6 +93,11 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
   add("--read-ahead", read_ahead_,
       "Tell nodes what the next layer will probably want: on (default), off; "
       "changes no bit");
+  add("--hedge-budget", hedge_budget_,
+      "Percent of slices that may be asked of a second node because the first "
+      "is late (default: 0, none); changes no bit");
+  add("--keepalive-ms", keepalive_ms_,
+      "Within which a node that is gone is noticed (default: 5000)");
   AddCredentialsTo(app);
   app.add_option("--test-placement", test_placement_,
                  "Placement of experts drawn at random: random:SEED")
@@ -132,6 +137,14 @@ void CoordinatorFlags::AddClusterTo(CLI::App& app) {
   add("--metrics", metrics_,
       "HOST:PORT of a page of metrics in Prometheus text format, GET /metrics; "
       "loopback only (default: none)");
+  add("--copies", copies_,
+      "Copies of every expert, on different nodes (default: 1)");
+  add("--copy-budget", copy_budget_,
+      "Most bytes a second that a node copies to its drive, such as 100M "
+      "(default: none)");
+  add("--rebalance-after-s", rebalance_after_s_,
+      "A node may be away for so long before others copy its share (default: "
+      "300)");
   add("--heartbeat-ms", heartbeat_ms_,
       "Between two heartbeats of a node (default: 1000)");
   add("--gone-after-ms", gone_after_ms_,
@@ -165,6 +178,12 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(state_, [&](const auto& v) { config.set_state(v); });
   SetIfGiven(metrics_, [&](const auto& v) { config.set_metrics(v); });
   SetIfGiven(heartbeat_ms_, [&](uint32_t v) { config.set_heartbeat_ms(v); });
+  SetIfGiven(copies_, [&](uint32_t v) { config.set_copies(v); });
+  SetIfGiven(copy_budget_, [&](const auto& v) { config.set_copy_budget(v); });
+  SetIfGiven(rebalance_after_s_,
+             [&](uint32_t v) { config.set_rebalance_after_s(v); });
+  SetIfGiven(hedge_budget_, [&](uint32_t v) { config.set_hedge_budget(v); });
+  SetIfGiven(keepalive_ms_, [&](uint32_t v) { config.set_keepalive_ms(v); });
   SetIfGiven(gone_after_ms_, [&](uint32_t v) { config.set_gone_after_ms(v); });
 }
 

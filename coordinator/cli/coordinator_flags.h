@@ -45,8 +45,9 @@ class CoordinatorFlags {
   std::optional<std::string> model_, nodes_, spine_, device_, kernel_, ram_,
       cache_dir_, read_ahead_;
   std::optional<uint32_t> threads_, prefill_chunk_, context_,
-      layer_deadline_ms_, heartbeat_ms_, gone_after_ms_;
-  std::optional<std::string> state_, metrics_;
+      layer_deadline_ms_, heartbeat_ms_, gone_after_ms_, hedge_budget_,
+      keepalive_ms_, copies_, rebalance_after_s_;
+  std::optional<std::string> state_, metrics_, copy_budget_;
   std::optional<std::string> cluster_token_file_, tls_ca_, tls_cert_, tls_key_;
   std::optional<bool> cluster_, own_experts_;
   bool with_cluster_ = false;

@@ -13,12 +13,13 @@ constexpr double kMaxSeconds = 86400.0 * 365;
 
 constexpr char kFooter[] = R"(
 NODE is an id, the beginning of one, or an address, as `deltafin health` shows
-them. The node gets no new work, running generations go on, and the command
-waits until the node has nothing to do and may be switched off. It stays out of
-service, also when it comes back, until --undo or the coordinator's end.
+them. The node gets no new work, running generations go on, others copy what it
+alone has, and the command waits until the node has nothing to do and may be
+switched off. It stays out of service, also when it comes back, until --undo;
+over restarts of the coordinator where that has a --state folder.
 
-A node that alone has some of the experts is not drained: start another that has
-them first (exit code 69). With --deadline the command ends after that time with
+A node that alone has some of the experts while no other node copies is not
+drained: start another first (exit code 69). With --deadline the command ends after that time with
 exit code 69; the node stays out of service then, as it does after Ctrl-C.
 
 Examples:

@@ -15,8 +15,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kLegend[] =
     "\nRTT, layer (its part of one): p50/p99 in ms; owned: slices of experts "
-    "on "
-    "its disk;\nin RAM: experts; disk, RAM: free, in GiB; read: GiB/s; seen: "
+    "on its disk / meant to\nbe there; in RAM: experts; disk, RAM: free, in "
+    "GiB; read: GiB/s; seen: "
     "ago\n";
 constexpr double kGiB = double{1 << 30};
 
@@ -50,7 +50,7 @@ std::vector<std::string> Row(const v1::NodeHealth& node) {
           fmt::format("{:.1f}%", 100 * node.share()),
           Milliseconds(node.round_trip_p50_us(), node.round_trip_p99_us()),
           Milliseconds(node.layer_p50_us(), node.layer_p99_us()),
-          fmt::format("{}", node.load().owned_slices()),
+          fmt::format("{}/{}", node.load().owned_slices(), node.meant_slices()),
           fmt::format("{}", node.load().resident_experts()),
           Gigabytes(capacity.disk_free_bytes(), capacity.disk_bytes()),
           Gigabytes(capacity.memory_free_bytes(), capacity.memory_bytes()),
@@ -60,6 +60,12 @@ std::vector<std::string> Row(const v1::NodeHealth& node) {
           fmt::format("{}", node.errors()),
           fmt::format("{:.1f} s", 1e-3 * node.last_seen_ms()),
           node.remark()};
+}
+
+std::string Scarcity(const v1::ClusterHealth& health) {
+  if (health.scarce_slices() == 0) return "";
+  return fmt::format(": {} slices have fewer, {} none", health.scarce_slices(),
+                     health.uncovered_slices());
 }
 
 Json NodeJson(const v1::NodeHealth& node) {
@@ -74,6 +80,8 @@ Json NodeJson(const v1::NodeHealth& node) {
           {"layer_p50_us", node.layer_p50_us()},
           {"layer_p99_us", node.layer_p99_us()},
           {"owned_slices", node.load().owned_slices()},
+          {"meant_slices", node.meant_slices()},
+          {"missing_slices", node.missing_slices()},
           {"resident_experts", node.load().resident_experts()},
           {"disk_bytes", capacity.disk_bytes()},
           {"disk_free_bytes", capacity.disk_free_bytes()},
@@ -94,11 +102,11 @@ std::string HealthTable(const v1::ClusterHealth& health) {
   std::string text = fmt::format(
       "cluster      {}: {}\n"
       "model        {}\n"
-      "copies       {} of {}\n"
+      "copies       {} of {}{}\n"
       "epoch        {}, coordinator {:.8}\n",
       VerdictName(health.verdict()), health.reason(), health.model(),
-      health.copies_least(), health.copies_wanted(), health.epoch(),
-      health.coordinator_id());
+      health.copies_least(), health.copies_wanted(), Scarcity(health),
+      health.epoch(), health.coordinator_id());
   if (health.nodes().empty()) return text;
   TextTable table({"node", "id", "state", "version", "share", "RTT", "layer",
                    "owned", "in RAM", "disk", "RAM", "read", "queue", "errors",
@@ -117,6 +125,8 @@ std::string HealthJson(const v1::ClusterHealth& health) {
                      {"epoch", health.epoch()},
                      {"copies_wanted", health.copies_wanted()},
                      {"copies_least", health.copies_least()},
+                     {"uncovered_slices", health.uncovered_slices()},
+                     {"scarce_slices", health.scarce_slices()},
                      {"model", health.model()},
                      {"coordinator_id", health.coordinator_id()},
                      {"nodes", nodes}};

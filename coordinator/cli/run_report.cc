@@ -37,6 +37,9 @@ Json NodeJson(const NodeReport& node) {
           {"reachable", node.reachable},
           {"streams_opened", node.streams_opened},
           {"parts_lost", node.work.parts_lost},
+          {"parts_hedged", node.work.parts_hedged},
+          {"slices_hedged", node.work.slices_hedged},
+          {"hedges_won", node.work.hedges_won},
           {"replies", node.work.replies},
           {"replies_dropped", node.work.replies_dropped}};
 }

@@ -62,6 +62,13 @@ void AddNode(const NodeReport& node, Table& table) {
                            node.work.parts_lost,
                            node.reachable ? "" : " and does not answer"));
   }
+  if (node.work.parts_hedged > 0 || node.work.hedges_won > 0) {
+    table.Line(fmt::format(
+        "{:<22}was late with {} parts that others were asked for, too; "
+        "answered "
+        "{} such parts of others first",
+        node.address, node.work.parts_hedged, node.work.hedges_won));
+  }
   if (!node.reachable) return;
   const v1::NodeCounters& counters = node.counters;
   table.Line(fmt::format("{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}",

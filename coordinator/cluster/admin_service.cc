@@ -6,13 +6,14 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
-#include "coordinator/cluster/placement_report.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
 
 constexpr absl::Duration kLookAgain = absl::Milliseconds(250);
+// Between two counts of slices that were copied.
+constexpr absl::Duration kCountAgain = absl::Seconds(2);
 // Each has a thread of the server.
 constexpr int kMaxDrains = 16;
 constexpr uint64_t kMaxDeadlineMs = uint64_t{1000} * 3600 * 24 * 365;
@@ -27,6 +28,8 @@ v1::DrainProgress ProgressOf(const DrainStep& step, const DrainFacts& facts) {
   v1::DrainProgress progress;
   progress.set_step(step.sentence);
   progress.set_slices_to_copy(facts.slices_only_here);
+  progress.set_slices_copied(static_cast<uint64_t>(
+      std::max<int64_t>(0, facts.alone_at_start - facts.slices_only_here)));
   progress.set_done(step.done);
   return progress;
 }
@@ -44,7 +47,7 @@ grpc::Status AdminService::GetPlacement(grpc::ServerContext*,
                                         const v1::GetPlacementRequest* request,
                                         v1::PlacementReport* reply) {
   absl::StatusOr<v1::PlacementReport> report =
-      ReportPlacement(*registry_.placement(), registry_.extent(), *request);
+      registry_.ReportPlacement(*request);
   if (report.ok()) *reply = *std::move(report);
   return ToGrpc(report.status());
 }
@@ -89,13 +92,17 @@ grpc::Status AdminService::Drain(
 absl::Status AdminService::WatchDrain(
     const grpc::ServerContext& context, int slot, absl::Time deadline,
     grpc::ServerWriter<v1::DrainProgress>* writer) {
-  std::string told;
+  DrainStep told;
+  absl::Time told_at = absl::InfinitePast();
   while (true) {
     const DrainFacts facts = registry_.drain_facts(slot);
     ASSIGN_OR_RETURN(const DrainStep step, JudgeDrain(facts));
-    if (step.sentence != told) {
+    const bool is_one_more_count = told.is_copying && step.is_copying;
+    if (step.sentence != told.sentence &&
+        (!is_one_more_count || absl::Now() - told_at >= kCountAgain)) {
       if (!writer->Write(ProgressOf(step, facts))) break;
-      told = step.sentence;
+      told = step;
+      told_at = absl::Now();
     }
     if (step.done) return absl::OkStatus();
     if (absl::Now() >= deadline) {
@@ -107,7 +114,8 @@ absl::Status AdminService::WatchDrain(
     if (context.IsCancelled()) break;
     if (!PauseDrain()) {
       return absl::UnavailableError(
-          "the coordinator ends; a drain lasts until then only");
+          "the coordinator ends; the node stays out of service where --state "
+          "keeps it");
     }
   }
   return absl::CancelledError("nobody listens any more");

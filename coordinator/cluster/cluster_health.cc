@@ -1,17 +1,11 @@
 #include "coordinator/cluster/cluster_health.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
-
-bool IsInService(const Member& member) {
-  return member.state == MemberState::kServing ||
-         member.state == MemberState::kDraining;
-}
 
 // "A is suspect, B and 3 others are gone": at most one name for each state.
 std::string Troubles(std::span<const MemberSummary> members) {
@@ -37,37 +31,10 @@ std::string WithTroubles(std::string sentence, const std::string& troubles) {
 
 }  // namespace
 
-int LeastCopies(const Placement& placement, const ModelExtent& extent) {
-  int complete = 0;  // members that hold everything
-  std::vector<const SliceSet*> partial;
-  for (int slot = 0; slot < placement.num_slots(); ++slot) {
-    const Member& member = placement.member(slot);
-    if (!IsInService(member)) continue;
-    if (member.holdings == nullptr) {
-      ++complete;
-    } else {
-      partial.push_back(member.holdings.get());
-    }
-  }
-  if (partial.empty()) return complete;
-  int least = static_cast<int>(partial.size());
-  for (int layer = 0; layer < extent.num_layers && least > 0; ++layer) {
-    for (int expert = 0; expert < extent.num_experts; ++expert) {
-      const ExpertKey key = {extent.first_layer + layer, expert};
-      for (int slice = 0; slice < extent.num_slices; ++slice) {
-        const auto copies = std::count_if(
-            partial.begin(), partial.end(),
-            [&](const SliceSet* set) { return set->Contains(key, slice); });
-        least = std::min(least, static_cast<int>(copies));
-      }
-    }
-  }
-  return complete + least;
-}
-
 Judgement JudgeCluster(std::span<const MemberSummary> members,
-                       int copies_wanted, int copies_least) {
+                       const CopyState& copies) {
   const std::string troubles = Troubles(members);
+  const CopyCounts& counts = copies.counts;
   const auto in_service = std::count_if(
       members.begin(), members.end(), [](const MemberSummary& member) {
         return member.state == MemberState::kServing ||
@@ -77,14 +44,27 @@ Judgement JudgeCluster(std::span<const MemberSummary> members,
     return {v1::ClusterHealth::DOWN,
             WithTroubles("no node is in service", troubles)};
   }
-  if (copies_least == 0) {
+  if (counts.least == 0 && !copies.can_be_got) {
     return {v1::ClusterHealth::DOWN,
-            WithTroubles("some experts are on no node in service", troubles)};
+            WithTroubles(fmt::format("{} of {} slices of experts are on no "
+                                     "node in service, and none can fetch them",
+                                     counts.none, copies.num_pairs),
+                         troubles)};
   }
-  if (copies_least < copies_wanted) {
+  if (counts.least == 0) {
     return {v1::ClusterHealth::DEGRADED,
-            WithTroubles(fmt::format("some experts have {} of {} copies",
-                                     copies_least, copies_wanted),
+            WithTroubles(fmt::format("{} of {} slices of experts are on no "
+                                     "node in service yet and are fetched "
+                                     "where they are needed",
+                                     counts.none, copies.num_pairs),
+                         troubles)};
+  }
+  if (counts.least < copies.wanted) {
+    return {v1::ClusterHealth::DEGRADED,
+            WithTroubles(fmt::format("{} of {} slices of experts have fewer "
+                                     "than {} copies, the rarest {}",
+                                     counts.scarce, copies.num_pairs,
+                                     copies.wanted, counts.least),
                          troubles)};
   }
   if (!troubles.empty()) return {v1::ClusterHealth::DEGRADED, troubles};

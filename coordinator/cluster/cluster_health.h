@@ -7,23 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "coordinator/cluster/copy_counts.h"
 #include "coordinator/cluster/placement.h"
 #include "proto/admin.pb.h"
 
 namespace deltafin {
-
-// The routed experts of a model.
-struct ModelExtent {
-  int first_layer = 0;  // with routed experts
-  int num_layers = 0;   // with routed experts
-  int num_experts = 0;  // in a layer
-  int num_slices = 0;   // of an expert
-  int top_k = 1;        // experts of a token in a layer
-};
-
-// Members in service that hold the (expert, slice) pair that the fewest hold.
-// In service are the serving and the draining.
-int LeastCopies(const Placement& placement, const ModelExtent& extent);
 
 struct MemberSummary {
   std::string_view name;
@@ -35,9 +23,17 @@ struct Judgement {
   std::string reason;  // a sentence
 };
 
-// DOWN without a copy of everything in service; DEGRADED with fewer copies
-// than wanted or a member that is suspect or gone.
+struct CopyState {
+  int wanted = 1;  // copies of everything
+  CopyCounts counts;
+  int64_t num_pairs = 0;  // of the model
+  // A member in service gets what no member holds.
+  bool can_be_got = false;
+};
+
+// DOWN where a slice is on no node in service and nobody could get it; DEGRADED
+// with fewer copies than wanted or a member that is suspect or gone.
 Judgement JudgeCluster(std::span<const MemberSummary> members,
-                       int copies_wanted, int copies_least);
+                       const CopyState& copies);
 
 }  // namespace deltafin

@@ -30,6 +30,15 @@ grpc::Status ClusterService::Heartbeat(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
+grpc::Status ClusterService::NextCopies(grpc::ServerContext*,
+                                        const v1::NextCopiesRequest* request,
+                                        v1::NextCopiesReply* reply) {
+  absl::StatusOr<v1::NextCopiesReply> copies = registry_.NextCopies(*request);
+  if (!copies.ok()) return ToGrpc(copies.status());
+  *reply = *std::move(copies);
+  return grpc::Status::OK;
+}
+
 grpc::Status ClusterService::Leave(grpc::ServerContext*,
                                    const v1::LeaveRequest* request,
                                    v1::LeaveReply*) {

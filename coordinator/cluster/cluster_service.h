@@ -27,6 +27,9 @@ class ClusterService final : public v1::ClusterService::Service {
   grpc::Status Heartbeat(grpc::ServerContext* context,
                          const v1::HeartbeatRequest* request,
                          v1::HeartbeatReply* reply) override;
+  grpc::Status NextCopies(grpc::ServerContext* context,
+                          const v1::NextCopiesRequest* request,
+                          v1::NextCopiesReply* reply) override;
   grpc::Status Leave(grpc::ServerContext* context,
                      const v1::LeaveRequest* request,
                      v1::LeaveReply* reply) override;

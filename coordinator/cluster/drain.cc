@@ -1,6 +1,6 @@
 #include "coordinator/cluster/drain.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "spdlog/fmt/fmt.h"
 
@@ -24,10 +24,6 @@ std::string List(std::span<const NodeName> nodes, std::string_view beginning) {
     list += Describe(node);
   }
   return list.empty() ? "none" : list;
-}
-
-bool Holds(const Member& member, ExpertKey key, int slice) {
-  return member.holdings == nullptr || member.holdings->Contains(key, slice);
 }
 
 }  // namespace
@@ -58,28 +54,16 @@ absl::StatusOr<int> FindNode(std::span<const NodeName> nodes,
 
 int64_t SlicesOnlyOn(int slot, const Placement& placement,
                      const ModelExtent& extent) {
-  std::vector<const Member*> others;
+  SliceSet others = extent.NoSlices();
   for (int other = 0; other < placement.num_slots(); ++other) {
     const Member& member = placement.member(other);
     if (other == slot || member.state != MemberState::kServing) continue;
     if (member.holdings == nullptr) return 0;
-    others.push_back(&member);
+    others.UnionWith(*member.holdings);
   }
-  const Member& own = placement.member(slot);
-  int64_t count = 0;
-  for (int layer = 0; layer < extent.num_layers; ++layer) {
-    for (int expert = 0; expert < extent.num_experts; ++expert) {
-      const ExpertKey key = {extent.first_layer + layer, expert};
-      for (int slice = 0; slice < extent.num_slices; ++slice) {
-        bool only = Holds(own, key, slice);
-        for (size_t i = 0; only && i < others.size(); ++i) {
-          only = !Holds(*others[i], key, slice);
-        }
-        count += only ? 1 : 0;
-      }
-    }
-  }
-  return count;
+  const SliceSet* const own = placement.member(slot).holdings.get();
+  return own == nullptr ? extent.num_pairs() - others.size()
+                        : own->CountNotIn(others);
 }
 
 absl::StatusOr<DrainStep> JudgeDrain(const DrainFacts& facts) {
@@ -90,33 +74,40 @@ absl::StatusOr<DrainStep> JudgeDrain(const DrainFacts& facts) {
                     facts.name));
   }
   if (!facts.is_there) {
-    return DrainStep{true, fmt::format("node {} is not there and may stay away",
-                                       facts.name)};
+    return DrainStep{.done = true,
+                     .sentence = fmt::format(
+                         "node {} is not there and may stay away", facts.name)};
   }
   if (facts.slices_only_here > 0) {
-    return DrainStep{false,
-                     fmt::format("{} slices of experts are on node {} alone "
-                                 "since others left: waiting for another that "
-                                 "has them",
-                                 facts.slices_only_here, facts.name)};
+    const int64_t all = std::max(facts.alone_at_start, facts.slices_only_here);
+    return DrainStep{
+        .sentence = fmt::format(
+            "others copy what node {} alone has: {} of {} slices of experts "
+            "are done{}",
+            facts.name, all - facts.slices_only_here, all,
+            facts.others_copy ? "" : ", and no node is there that copies"),
+        .is_copying = true};
   }
   if (facts.requests_here > 0) {
-    return DrainStep{false, fmt::format("node {} has {} requests to finish",
-                                        facts.name, facts.requests_here)};
+    return DrainStep{.sentence =
+                         fmt::format("node {} has {} requests to finish",
+                                     facts.name, facts.requests_here)};
   }
   if (!facts.was_heard || facts.quiet < kQuietHeartbeats * facts.heartbeat) {
-    return DrainStep{false,
-                     fmt::format("waiting until node {} is quiet", facts.name)};
+    return DrainStep{
+        .sentence = fmt::format("waiting until node {} is quiet", facts.name)};
   }
-  return DrainStep{true,
-                   fmt::format("node {} may be switched off", facts.name)};
+  return DrainStep{
+      .done = true,
+      .sentence = fmt::format("node {} may be switched off", facts.name)};
 }
 
 absl::Status RefuseDrain(std::string_view name, int64_t slices_only_here) {
   return absl::FailedPreconditionError(fmt::format(
-      "{} slices of experts are on node {} alone, and are not copied to others "
-      "yet: start another node that has them, then drain again; {} stays in "
-      "service",
+      "{} slices of experts are on node {} alone, and no other node is in "
+      "service that copies them: start another node, then drain again; {} "
+      "stays "
+      "in service",
       slices_only_here, name, name));
 }
 

@@ -39,6 +39,8 @@ struct DrainFacts {
   bool is_there = true;     // may be asked for work: neither gone nor away
   bool is_draining = true;  // nobody took it back meanwhile
   int64_t slices_only_here = 0;
+  int64_t alone_at_start = 0;  // such slices when the drain began
+  bool others_copy = true;     // a member is there that copies them
   // Since the drain began and since its last answer, whichever is shorter.
   absl::Duration quiet;
   absl::Duration heartbeat;    // between two
@@ -48,7 +50,8 @@ struct DrainFacts {
 
 struct DrainStep {
   bool done = false;
-  std::string sentence;  // what happens, or that it may be switched off
+  std::string sentence;     // what happens, or that it may be switched off
+  bool is_copying = false;  // the sentence counts slices
 };
 
 // Done when nothing is on the node alone and it has had no work for two

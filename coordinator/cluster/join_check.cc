@@ -19,6 +19,7 @@ constexpr size_t kMaxAddressSize = 270;  // a DNS name and a port
 constexpr size_t kDigestSize = 64;       // SHA-256 in hex
 constexpr uint32_t kMaxCores = 65536;
 constexpr double kMaxRate = 1e14;
+constexpr uint32_t kMaxOrders = 256;
 
 absl::Status Bad(std::string_view field, std::string_view accepted) {
   return absl::InvalidArgumentError(
@@ -103,6 +104,14 @@ absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(CheckProcess(request.node_id(), request.incarnation()));
   RETURN_IF_ERROR(CheckEpoch(request.highest_epoch()));
   return CheckCapacity(request.capacity());
+}
+
+absl::Status CheckNextCopiesFields(const v1::NextCopiesRequest& request) {
+  RETURN_IF_ERROR(CheckProcess(request.node_id(), request.incarnation()));
+  const uint32_t max_orders = request.max_orders();
+  if (max_orders >= 1 && max_orders <= kMaxOrders) return absl::OkStatus();
+  return Bad(fmt::format("max_orders {}", max_orders),
+             fmt::format("1 to {}", kMaxOrders));
 }
 
 absl::Status CheckLeaveFields(const v1::LeaveRequest& request) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/cluster/copy_orders.h"
 #include "coordinator/cluster/line_budget.h"
 #include "coordinator/cluster/member_life.h"
 #include "coordinator/cluster/member_weights.h"
@@ -43,6 +44,12 @@ struct MemberRecord {
   absl::Duration last_seen;
   absl::Duration last_answer;  // to a part of a layer
   absl::Duration draining_since;
+  bool has_served = false;
+  absl::Duration served_last;  // when state was kServing
+  int64_t alone_at_drain = 0;  // slices that only it had when the drain began
+  bool has_source = false;     // as it last said when it asked what to copy
+  CopyCursor copy_cursor;
+  uint64_t copy_orders = 0;  // given to it
 
   bool is_free() const { return name.empty(); }
 };

@@ -28,7 +28,14 @@ absl::StatusOr<std::shared_ptr<const SliceSet>> ReadHoldings(
   return std::make_shared<const SliceSet>(std::move(set));
 }
 
-Member ToMember(const MemberRecord& record) {
+// A node with less than everything gets the rest from others.
+FetchReach ReachOf(const MemberRecord& record, bool coordinator_supplies) {
+  if (record.holdings == nullptr) return FetchReach::kNothing;
+  return record.has_source || coordinator_supplies ? FetchReach::kAll
+                                                   : FetchReach::kMembers;
+}
+
+Member ToMember(const MemberRecord& record, bool coordinator_supplies) {
   Member member;
   member.id = record.id;
   member.name = record.name;
@@ -36,12 +43,14 @@ Member ToMember(const MemberRecord& record) {
   member.state = record.state;
   member.weight = record.weight;
   member.holdings = record.holdings;
+  member.fetches = ReachOf(record, coordinator_supplies);
   return member;
 }
 
-bool IsSame(const Member& a, const MemberRecord& b) {
+bool IsSame(const Member& a, const Member& b) {
   return a.id == b.id && a.name == b.name && a.channel == b.channel &&
-         a.state == b.state && a.weight == b.weight && a.holdings == b.holdings;
+         a.state == b.state && a.weight == b.weight &&
+         a.holdings == b.holdings && a.fetches == b.fetches;
 }
 
 void KeepError(const absl::Status& why, MemberRecord* record) {
@@ -56,8 +65,10 @@ NodeRegistry::NodeRegistry(RegistryOptions options, EpochFile epochs,
     : options_(std::move(options)),
       make_channel_(std::move(make_channel)),
       clock_(clock),
+      started_(clock.Elapsed()),
       epochs_(std::move(epochs)) {
   MutexLock lock(mutex_);
+  drained_ = options_.drained;
   Publish();
 }
 
@@ -149,6 +160,8 @@ void NodeRegistry::Admit(const v1::JoinRequest& request,
     record->round_trips = RecentTimes();
     record->layer_parts = RecentTimes();
     record->has_left = false;
+    record->has_source = false;
+    record->copy_cursor = CopyCursor();
   }
   record->id = request.identity().node_id();
   if (drained_.contains(record->id)) record->life.is_draining = true;
@@ -172,6 +185,14 @@ MemberRecord* NodeRegistry::FindProcess(const std::string& id,
   return is_member ? &record : nullptr;
 }
 
+absl::StatusOr<MemberRecord*> NodeRegistry::RequireProcess(
+    const std::string& id, uint64_t incarnation) {
+  MemberRecord* const record = FindProcess(id, incarnation);
+  if (record != nullptr) return record;
+  return absl::NotFoundError(
+      fmt::format("node {} is no member (any more): join again", id));
+}
+
 absl::StatusOr<v1::HeartbeatReply> NodeRegistry::Heartbeat(
     const v1::HeartbeatRequest& request) {
   RETURN_IF_ERROR(CheckHeartbeatFields(request));
@@ -181,12 +202,8 @@ absl::StatusOr<v1::HeartbeatReply> NodeRegistry::Heartbeat(
                      ReadHoldings(request.holdings(), options_.extent));
   }
   MutexLock lock(mutex_);
-  MemberRecord* const record =
-      FindProcess(request.node_id(), request.incarnation());
-  if (record == nullptr) {
-    return absl::NotFoundError(fmt::format(
-        "node {} is no member (any more): join again", request.node_id()));
-  }
+  ASSIGN_OR_RETURN(MemberRecord* const record,
+                   RequireProcess(request.node_id(), request.incarnation()));
   NoteHeartbeat(clock_.Elapsed(), &record->life);
   record->last_seen = clock_.Elapsed();
   record->capacity = request.capacity();
@@ -216,8 +233,11 @@ absl::Status NodeRegistry::Leave(const v1::LeaveRequest& request) {
 }
 
 void NodeRegistry::Tick() {
-  MutexLock lock(mutex_);
-  Settle();
+  {
+    MutexLock lock(mutex_);
+    Settle();
+  }
+  PlanCopies();
 }
 
 std::shared_ptr<const Placement> NodeRegistry::placement() const {
@@ -276,7 +296,8 @@ void NodeRegistry::Settle() {
   bool same = placement_->epoch() == epochs_.current() &&
               placement_->num_slots() == table_.num_slots();
   for (int slot = 0; same && slot < table_.num_slots(); ++slot) {
-    same = IsSame(placement_->member(slot), table_.at(slot));
+    same = IsSame(placement_->member(slot),
+                  ToMember(table_.at(slot), options_.supplies_slices));
   }
   if (!same) Publish();
 }
@@ -288,6 +309,10 @@ void NodeRegistry::SettleState(int slot) {
   NoteTime(options_.limits, now, &record.life);
   const MemberState before = record.state;
   record.state = StateOf(record.life, options_.limits, now);
+  if (record.state == MemberState::kServing) {
+    record.has_served = true;
+    record.served_last = now;
+  }
   if (record.state == before) return;
   const bool is_new = before == MemberState::kGone && !record.life.has_joined;
   if (is_new) return;  // the user knows whom he named
@@ -309,7 +334,6 @@ void NodeRegistry::SettleState(int slot) {
 }
 
 void NodeRegistry::SettleWeights() {
-  std::vector<MemberSpeed> speeds;
   std::vector<int> slots;
   for (int slot = 0; slot < table_.num_slots(); ++slot) {
     MemberRecord& record = table_.at(slot);
@@ -317,11 +341,9 @@ void NodeRegistry::SettleWeights() {
     record.speed =
         SpeedInUse(record.speed, {record.capacity.read_bytes_per_second(),
                                   record.capacity.kernel_bytes_per_second()});
-    speeds.push_back(record.speed);
     slots.push_back(slot);
   }
-  const std::vector<MemberWeight> weights =
-      WeighMembers(speeds, options_.extent.num_slices * options_.extent.top_k);
+  const std::vector<MemberWeight> weights = Weigh(slots);
   for (size_t i = 0; i < slots.size(); ++i) {
     MemberRecord& record = table_.at(slots[i]);
     record.weight_remark = weights[i].remark;
@@ -329,10 +351,18 @@ void NodeRegistry::SettleWeights() {
   }
 }
 
+std::vector<MemberWeight> NodeRegistry::Weigh(
+    const std::vector<int>& slots) const {
+  std::vector<MemberSpeed> speeds;
+  for (const int slot : slots) speeds.push_back(table_.at(slot).speed);
+  return WeighMembers(speeds,
+                      options_.extent.num_slices * options_.extent.top_k);
+}
+
 void NodeRegistry::Publish() {
   std::vector<Member> members;
   for (int slot = 0; slot < table_.num_slots(); ++slot) {
-    members.push_back(ToMember(table_.at(slot)));
+    members.push_back(ToMember(table_.at(slot), options_.supplies_slices));
   }
   placement_ = std::make_shared<const Placement>(
       epochs_.Next(), options_.placement, std::move(members));

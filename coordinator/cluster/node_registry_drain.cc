@@ -4,15 +4,10 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "coordinator/cluster/drain_file.h"
 #include "coordinator/cluster/node_registry.h"
 
 namespace deltafin {
-namespace {
-
-// Ids that are kept, whether or not their nodes come back.
-constexpr size_t kMaxDrained = 256;
-
-}  // namespace
 
 std::vector<NodeName> NodeRegistry::NodeNames() const {
   std::vector<NodeName> names;
@@ -40,20 +35,24 @@ absl::StatusOr<int> NodeRegistry::BeginDrain(const std::string& node) {
   }
   MemberRecord& record = table_.at(slot);
   const int64_t only_here = SlicesOnlyOn(slot, *placement_, options_.extent);
-  if (only_here > 0 && placement_->member(slot).can_work()) {
+  if (only_here > 0 && placement_->member(slot).can_work() &&
+      !SomebodyCopies(slot)) {
     return RefuseDrain(record.name, only_here);
   }
-  if (!record.id.empty()) {
-    if (drained_.size() >= kMaxDrained) {
-      return absl::ResourceExhaustedError(fmt::format(
-          "{} nodes are drained; take some back with --undo", kMaxDrained));
+  if (!record.id.empty() && !drained_.contains(record.id)) {
+    if (drained_.size() >= DrainFile::kMaxIds) {
+      return absl::ResourceExhaustedError(
+          fmt::format("{} nodes are drained; take some back with --undo",
+                      DrainFile::kMaxIds));
     }
     drained_.insert(record.id);
+    KeepDrained();
   }
   if (!record.life.is_draining) {
     spdlog::info("node {} ({:.8}) is taken out of service", record.name,
                  record.id);
     record.draining_since = clock_.Elapsed();
+    record.alone_at_drain = only_here;
   }
   record.life.is_draining = true;
   Settle();
@@ -64,12 +63,27 @@ absl::Status NodeRegistry::EndDrain(const std::string& node) {
   MutexLock lock(mutex_);
   const std::vector<NodeName> names = NodeNames();
   ASSIGN_OR_RETURN(const int found, FindNode(names, node));
-  drained_.erase(names[found].id);
+  if (drained_.erase(names[found].id) > 0) KeepDrained();
   if (names[found].slot >= 0) {
     table_.at(names[found].slot).life.is_draining = false;
   }
   Settle();
   return absl::OkStatus();
+}
+
+void NodeRegistry::KeepDrained() {
+  if (options_.keep_drained != nullptr) options_.keep_drained(drained_);
+}
+
+bool NodeRegistry::SomebodyCopies(int but_slot) const {
+  for (int slot = 0; slot < placement_->num_slots(); ++slot) {
+    const Member& member = placement_->member(slot);
+    if (slot != but_slot && member.is_wanted() &&
+        member.fetches != FetchReach::kNothing) {
+      return true;
+    }
+  }
+  return false;
 }
 
 DrainFacts NodeRegistry::drain_facts(int slot) const {
@@ -81,6 +95,8 @@ DrainFacts NodeRegistry::drain_facts(int slot) const {
   facts.is_there = !record.is_free() && record.state != MemberState::kGone;
   facts.is_draining = record.is_free() || record.life.is_draining;
   facts.slices_only_here = SlicesOnlyOn(slot, *placement_, options_.extent);
+  facts.alone_at_start = record.alone_at_drain;
+  facts.others_copy = SomebodyCopies(slot);
   facts.quiet = now - std::max(record.draining_since, record.last_answer);
   facts.heartbeat = options_.limits.heartbeat;
   facts.was_heard =

@@ -23,8 +23,8 @@ std::string RemarkOf(const MemberRecord& record) {
   return record.last_error;
 }
 
-void Describe(const MemberRecord& record, absl::Duration now,
-              v1::NodeHealth* health) {
+void Describe(const MemberRecord& record, const SliceBooks& books,
+              absl::Duration now, v1::NodeHealth* health) {
   health->set_name(record.name);
   health->set_node_id(record.id);
   health->set_state(std::string(NameOf(record.state)));
@@ -39,6 +39,9 @@ void Describe(const MemberRecord& record, absl::Duration now,
   health->set_remark(RemarkOf(record));
   health->set_layer_p50_us(record.layer_parts.Percentile(kMedian));
   health->set_layer_p99_us(record.layer_parts.Percentile(kTail));
+  health->set_meant_slices(static_cast<uint64_t>(books.meant));
+  health->set_missing_slices(static_cast<uint64_t>(books.missing));
+  health->set_copy_orders(books.copy_orders);
 }
 
 }  // namespace
@@ -51,14 +54,17 @@ v1::ClusterHealth NodeRegistry::health() const {
   health.set_reason(judgement.reason);
   health.set_epoch(placement_->epoch());
   health.set_copies_wanted(static_cast<uint32_t>(options_.placement.copies));
-  health.set_copies_least(static_cast<uint32_t>(CopiesLeast()));
+  const CopyCounts& copies = Copies();
+  health.set_copies_least(static_cast<uint32_t>(copies.least));
+  health.set_uncovered_slices(static_cast<uint64_t>(copies.none));
+  health.set_scarce_slices(static_cast<uint64_t>(copies.scarce));
   health.set_model(options_.model);
   health.set_coordinator_id(epochs_.coordinator_id());
   for (int slot = 0; slot < table_.num_slots(); ++slot) {
     const MemberRecord& record = table_.at(slot);
     if (record.is_free() || record.has_left) continue;
     v1::NodeHealth* const node = health.add_nodes();
-    Describe(record, clock_.Elapsed(), node);
+    Describe(record, BooksOf(slot), clock_.Elapsed(), node);
     node->set_share(placement_->share(slot));
   }
   return health;
@@ -76,12 +82,22 @@ Judgement NodeRegistry::Judge() const {
     if (record.is_free() || record.has_left) continue;
     members.push_back({record.name, record.state});
   }
-  return JudgeCluster(members, options_.placement.copies, CopiesLeast());
+  CopyState state;
+  state.wanted = options_.placement.copies;
+  state.counts = Copies();
+  state.num_pairs = options_.extent.num_pairs();
+  for (int slot = 0; slot < placement_->num_slots(); ++slot) {
+    const Member& member = placement_->member(slot);
+    state.can_be_got |=
+        IsInService(member) && member.fetches == FetchReach::kAll;
+  }
+  return JudgeCluster(members, state);
 }
 
-int NodeRegistry::CopiesLeast() const {
+const CopyCounts& NodeRegistry::Copies() const {
   if (copies_.epoch != placement_->epoch()) {
-    copies_ = {placement_->epoch(), LeastCopies(*placement_, options_.extent)};
+    copies_ = {placement_->epoch(), CountCopies(*placement_, options_.extent,
+                                                options_.placement.copies)};
   }
   return copies_.copies;
 }

@@ -103,4 +103,20 @@ bool Placement::Holds(int slot, ExpertKey key, SliceRun run) const {
          (member.holdings == nullptr || member.holdings->ContainsAll(key, run));
 }
 
+bool Placement::Reaches(int slot, ExpertKey key, SliceRun run) const {
+  const Member& member = members_[slot];
+  if (!member.can_work()) return false;
+  if (member.fetches == FetchReach::kAll) return true;
+  for (int slice = run.first; slice < run.first + run.count; ++slice) {
+    bool found = Holds(slot, key, {slice, 1});
+    if (member.fetches == FetchReach::kMembers) {
+      for (int other = 0; !found && other < num_slots(); ++other) {
+        found = Holds(other, key, {slice, 1});
+      }
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
 }  // namespace deltafin

@@ -31,6 +31,12 @@ enum class MemberState : uint8_t {
 
 std::string_view NameOf(MemberState state);
 
+enum class FetchReach : uint8_t {
+  kNothing,
+  kMembers,  // from members that hold them
+  kAll,      // also what nobody holds: from a repository, the coordinator
+};
+
 struct Member {
   std::string id;    // of its data folder; empty in a slot that nobody has
   std::string name;  // for messages: "host:port", "in-process"
@@ -41,6 +47,8 @@ struct Member {
   double weight = 0;
   // What it can read without the network. Null: everything.
   std::shared_ptr<const SliceSet> holdings;
+  // Where it gets slices that it does not hold.
+  FetchReach fetches = FetchReach::kNothing;
 
   bool can_work() const {
     return state != MemberState::kGone && state != MemberState::kJoining;
@@ -55,11 +63,23 @@ enum class CutKind : uint8_t { kProportional, kWholeExperts, kRandom };
 
 std::string_view NameOf(CutKind cut);
 
+// Copies of everything that may be asked for.
+inline constexpr int kMaxCopies = 16;
+
 struct PlacementOptions {
   CutKind cut = CutKind::kProportional;
   uint64_t seed = 0;   // of kRandom
   int num_slices = 0;  // of an expert
   int copies = 1;      // members that are meant to hold each slice
+  friend bool operator==(const PlacementOptions&,
+                         const PlacementOptions&) = default;
+};
+
+// What a cut follows from: placements with equal ones cut all experts alike.
+struct PlacementCut {
+  PlacementOptions options;
+  std::vector<double> weights;  // by slot
+  friend bool operator==(const PlacementCut&, const PlacementCut&) = default;
 };
 
 class Placement {
@@ -75,6 +95,7 @@ class Placement {
   const Member& member(int slot) const { return members_[slot]; }
   // Members that the cut is over.
   bool has_share(int slot) const { return weights_[slot] > 0; }
+  PlacementCut cut() const { return {options_, weights_}; }
   // Its part of the cut, 0 to 1. 0 for slots that the placement does not know.
   double share(int slot) const;
 
@@ -86,6 +107,9 @@ class Placement {
 
   // Can work and holds all of the run.
   bool Holds(int slot, ExpertKey key, SliceRun run) const;
+  // Can work and, if it does not hold all of the run, can get it: slower by
+  // far.
+  bool Reaches(int slot, ExpertKey key, SliceRun run) const;
 
  private:
   const uint64_t epoch_;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "coordinator/cluster/copy_counts.h"
+#include "coordinator/cluster/meant_slices.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -21,55 +23,29 @@ absl::Status CheckExpert(const v1::GetPlacementRequest& request,
   return absl::OkStatus();
 }
 
-// Counts from here on are by slot.
-struct SliceCounts {
-  explicit SliceCounts(int num_slots) : wanted(num_slots), missing(num_slots) {}
-  std::vector<int64_t> wanted;
-  std::vector<int64_t> missing;
-};
-
-void CountRun(const Placement& placement, ExpertKey key, const NodeRun& run,
-              SliceCounts* counts) {
-  counts->wanted[run.node] += run.slices.count;
-  const SliceSet* const holdings = placement.member(run.node).holdings.get();
-  if (holdings == nullptr) return;
-  for (int i = 0; i < run.slices.count; ++i) {
-    if (!holdings->Contains(key, run.slices.first + i)) {
-      ++counts->missing[run.node];
-    }
+void AddShare(const Placement& placement, const SliceSet& meant, int slot,
+              v1::PlacementReport* report) {
+  const Member& member = placement.member(slot);
+  v1::PlacementReport::Share* const share = report->add_shares();
+  share->set_node(member.name);
+  share->set_share(placement.share(slot));
+  share->set_slices_wanted(meant.size());
+  if (member.holdings == nullptr) {
+    share->set_slices_held(meant.num_pairs());
+    share->set_slices_spare(meant.num_pairs() - meant.size());
+    return;
   }
-}
-
-SliceCounts CountSlices(const Placement& placement, const ModelExtent& extent) {
-  SliceCounts counts(placement.num_slots());
-  std::vector<NodeRun> runs;
-  for (int layer = 0; layer < extent.num_layers; ++layer) {
-    for (int expert = 0; expert < extent.num_experts; ++expert) {
-      const ExpertKey key = {extent.first_layer + layer, expert};
-      for (int copy = 0; copy < placement.options().copies; ++copy) {
-        placement.Cut(key, copy, &runs);
-        for (const NodeRun& run : runs) CountRun(placement, key, run, &counts);
-      }
-    }
-  }
-  return counts;
+  share->set_slices_held(member.holdings->size());
+  share->set_slices_missing(meant.CountNotIn(*member.holdings));
+  share->set_slices_spare(member.holdings->CountNotIn(meant));
 }
 
 void AddShares(const Placement& placement, const ModelExtent& extent,
                v1::PlacementReport* report) {
-  const SliceCounts counts = CountSlices(placement, extent);
-  const int64_t everything =
-      int64_t{extent.num_layers} * extent.num_experts * extent.num_slices;
+  const MeantSlices meant(placement, extent);
   for (int slot = 0; slot < placement.num_slots(); ++slot) {
-    const Member& member = placement.member(slot);
-    if (!member.can_work()) continue;
-    v1::PlacementReport::Share* const share = report->add_shares();
-    share->set_node(member.name);
-    share->set_share(placement.share(slot));
-    share->set_slices_wanted(counts.wanted[slot]);
-    share->set_slices_held(
-        member.holdings == nullptr ? everything : member.holdings->size());
-    share->set_slices_missing(counts.missing[slot]);
+    if (!placement.member(slot).can_work()) continue;
+    AddShare(placement, meant.all(slot), slot, report);
   }
 }
 
@@ -98,6 +74,9 @@ absl::StatusOr<v1::PlacementReport> ReportPlacement(
   report.set_epoch(placement.epoch());
   report.set_policy(std::string(NameOf(placement.options().cut)));
   report.set_copies(placement.options().copies);
+  report.set_slice_bytes(static_cast<uint64_t>(extent.slice_bytes));
+  report.set_uncovered_slices(static_cast<uint64_t>(
+      CountCopies(placement, extent, placement.options().copies).none));
   AddShares(placement, extent, &report);
   if (!request.one_expert()) return report;
   const absl::Status valid = CheckExpert(request, extent);

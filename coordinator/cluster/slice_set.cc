@@ -1,6 +1,7 @@
 #include "coordinator/cluster/slice_set.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "spdlog/fmt/fmt.h"
 
@@ -22,7 +23,8 @@ SliceSet::SliceSet(int first_layer, int num_layers, int num_experts,
       num_layers_(num_layers),
       num_experts_(num_experts),
       num_slices_(num_slices),
-      bits_(size_t(num_layers) * num_experts * num_slices) {}
+      num_pairs_(int64_t{num_layers} * num_experts * num_slices),
+      words_((num_pairs_ + 63) / 64) {}
 
 absl::StatusOr<SliceSet> SliceSet::FromProto(const v1::Holdings& holdings,
                                              int first_layer, int num_layers,
@@ -36,15 +38,15 @@ absl::StatusOr<SliceSet> SliceSet::FromProto(const v1::Holdings& holdings,
     return Unfit("layers", holdings.layers_size(), num_layers);
   }
   SliceSet set(first_layer, num_layers, num_experts, num_slices);
-  size_t bit = 0;
+  int64_t bit = 0;
   for (const std::string& layer : holdings.layers()) {
     if (layer.size() != bytes_per_expert * num_experts) {
       return Unfit("layers size", layer.size(), bytes_per_expert * num_experts);
     }
     for (int expert = 0; expert < num_experts; ++expert) {
       const char* bytes = &layer[expert * bytes_per_expert];
-      for (int slice = 0; slice < num_slices; ++slice) {
-        set.bits_[bit++] = bytes[slice / 8] >> (slice % 8) & 1;
+      for (int slice = 0; slice < num_slices; ++slice, ++bit) {
+        if (bytes[slice / 8] >> (slice % 8) & 1) set.SetBit(bit);
       }
     }
   }
@@ -56,12 +58,12 @@ void SliceSet::ToProto(v1::Holdings* holdings) const {
   holdings->set_everything(false);
   holdings->set_bytes_per_expert(static_cast<uint32_t>(bytes_per_expert));
   holdings->clear_layers();
-  size_t bit = 0;
+  int64_t bit = 0;
   for (int layer = 0; layer < num_layers_; ++layer) {
     std::string bytes(bytes_per_expert * num_experts_, '\0');
     for (int expert = 0; expert < num_experts_; ++expert) {
       for (int slice = 0; slice < num_slices_; ++slice) {
-        if (bits_[bit++]) {
+        if (HasBit(bit++)) {
           bytes[expert * bytes_per_expert + slice / 8] |=
               static_cast<char>(1 << slice % 8);
         }
@@ -72,22 +74,81 @@ void SliceSet::ToProto(v1::Holdings* holdings) const {
 }
 
 bool SliceSet::ContainsAll(ExpertKey key, SliceRun run) const {
-  const auto first = bits_.begin() + BitOf(key, run.first);
-  return std::all_of(first, first + run.count, [](bool bit) { return bit; });
+  const int64_t first = BitOf(key, run.first);
+  for (int64_t bit = first; bit < first + run.count; ++bit) {
+    if (!HasBit(bit)) return false;
+  }
+  return true;
 }
 
 void SliceSet::Add(ExpertKey key, SliceRun run) {
-  const auto first = bits_.begin() + BitOf(key, run.first);
-  std::fill(first, first + run.count, true);
+  const int64_t first = BitOf(key, run.first);
+  for (int64_t bit = first; bit < first + run.count; ++bit) SetBit(bit);
 }
 
 void SliceSet::Remove(ExpertKey key, SliceRun run) {
-  const auto first = bits_.begin() + BitOf(key, run.first);
-  std::fill(first, first + run.count, false);
+  const int64_t first = BitOf(key, run.first);
+  for (int64_t bit = first; bit < first + run.count; ++bit) {
+    words_[bit / 64] &= ~(uint64_t{1} << bit % 64);
+  }
 }
 
 int64_t SliceSet::size() const {
-  return std::count(bits_.begin(), bits_.end(), true);
+  int64_t size = 0;
+  for (const uint64_t word : words_) size += std::popcount(word);
+  return size;
+}
+
+void SliceSet::UnionWith(const SliceSet& other) {
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+}
+
+void SliceSet::IntersectWith(const SliceSet& other) {
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] &= other.words_[i];
+}
+
+void SliceSet::Subtract(const SliceSet& other) {
+  for (size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+}
+
+int64_t SliceSet::CountNotIn(const SliceSet& other) const {
+  int64_t count = 0;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    count += std::popcount(words_[i] & ~other.words_[i]);
+  }
+  return count;
+}
+
+SliceSet SliceSet::Complement() const {
+  SliceSet set = *this;
+  for (uint64_t& word : set.words_) word = ~word;
+  if (num_pairs_ % 64 != 0) {
+    set.words_.back() &= (uint64_t{1} << num_pairs_ % 64) - 1;
+  }
+  return set;
+}
+
+bool SliceSet::NextRun(int64_t* from, ExpertRun* run) const {
+  int64_t bit = *from;
+  while (bit < num_pairs_) {
+    const uint64_t rest = words_[bit / 64] >> bit % 64;
+    if (rest != 0) {
+      bit += std::countr_zero(rest);
+      break;
+    }
+    bit = (bit / 64 + 1) * 64;
+  }
+  if (bit >= num_pairs_) return false;
+  const int64_t expert = bit / num_slices_;
+  const int64_t expert_end = (expert + 1) * num_slices_;
+  int64_t end = bit + 1;
+  while (end < expert_end && HasBit(end)) ++end;
+  run->key = {static_cast<int>(first_layer_ + expert / num_experts_),
+              static_cast<int>(expert % num_experts_)};
+  run->slices = {static_cast<int>(bit % num_slices_),
+                 static_cast<int>(end - bit)};
+  *from = end;
+  return true;
 }
 
 }  // namespace deltafin

@@ -6,6 +6,11 @@
 
 namespace deltafin {
 
+SliceRun RunOf(const v1::LayerRequest& request, int assignment) {
+  return {static_cast<int>(request.first_slice(assignment)),
+          static_cast<int>(request.num_slices(assignment))};
+}
+
 void DispatchPlan::Build(const LayerId& id, const RoutedTokens& routed,
                          int num_nodes, CutExpert cut, UnitsOf units) {
   id_ = id;
@@ -150,6 +155,7 @@ PlannedPart& DispatchPlan::NewPart(int node_index) {
   part.sent = absl::InfiniteFuture();
   part.refusal = absl::OkStatus();
   part.replaces.reset();
+  part.is_hedge = false;
   part.replaced_by.clear();
   part.refused_by.clear();
   part.stranded_since = absl::InfiniteFuture();

@@ -59,6 +59,8 @@ struct PlannedPart {
   absl::Status refusal;
   // The part that this one does some of the work of.
   std::optional<PartRef> replaces;
+  // It is asked for because that one is late, not because it is lost.
+  bool is_hedge = false;
   // Parts that together do the work of this one. The first answer among this
   // part and those decides which of the two counts.
   std::vector<PartRef> replaced_by;
@@ -67,6 +69,9 @@ struct PlannedPart {
   // Since when no node is known that could do it.
   absl::Time stranded_since = absl::InfiniteFuture();
 };
+
+// What an assignment asks for.
+SliceRun RunOf(const v1::LayerRequest& request, int assignment);
 
 class DispatchPlan {
  public:

@@ -8,7 +8,6 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
-#include "common/net/keepalive.h"
 #include "proto/expert.grpc.pb.h"
 
 namespace deltafin {
@@ -30,6 +29,10 @@ constexpr int kLastReconnectMs = 1000;
 enum class Operation : uint8_t { kHandshake, kStart, kRead, kWrite, kFinish };
 constexpr int kNumOperations = 5;
 
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
 // Why a stream ended, as the step sees it: a node that hangs up is gone,
 // whatever it said on the way.
 absl::Status StreamEnd(const grpc::Status& status) {
@@ -48,7 +51,9 @@ absl::Status StreamEnd(const grpc::Status& status) {
 
 }  // namespace
 
-void SetExpertChannelArguments(grpc::ChannelArguments* arguments) {
+void SetExpertChannelArguments(grpc::ChannelArguments* arguments,
+                               absl::Duration keepalive_bound) {
+  const Keepalive keepalive = KeepaliveWithin(keepalive_bound);
   arguments->SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments->SetMaxSendMessageSize(kMaxMessageBytes);
   arguments->SetInt(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
@@ -57,16 +62,18 @@ void SetExpertChannelArguments(grpc::ChannelArguments* arguments) {
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectAttemptMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLastReconnectMs);
   arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(keepalive.time));
+  arguments->SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                    Milliseconds(keepalive.timeout));
   arguments->SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments->SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
 std::shared_ptr<grpc::Channel> MakeExpertChannel(
-    const std::string& address, const Credentials& credentials) {
+    const std::string& address, const Credentials& credentials,
+    absl::Duration keepalive_bound) {
   grpc::ChannelArguments arguments;
-  SetExpertChannelArguments(&arguments);
+  SetExpertChannelArguments(&arguments, keepalive_bound);
   return credentials.Connect(address, arguments);
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
+#include "common/net/keepalive.h"
 #include "coordinator/cluster/handshake.h"
 #include "proto/expert.pb.h"
 
@@ -33,11 +34,15 @@ struct NodeEndpoint {
 
 // What channels to expert nodes need: message sizes, windows, quick
 // reconnection. For channels made elsewhere (in-process ones).
-void SetExpertChannelArguments(grpc::ChannelArguments* arguments);
+// That the other end is gone is noticed within `keepalive_bound`.
+void SetExpertChannelArguments(
+    grpc::ChannelArguments* arguments,
+    absl::Duration keepalive_bound = kDefaultKeepaliveBound);
 
 // A channel to host:port. Does not connect yet.
 std::shared_ptr<grpc::Channel> MakeExpertChannel(
-    const std::string& address, const Credentials& credentials = {});
+    const std::string& address, const Credentials& credentials = {},
+    absl::Duration keepalive_bound = kDefaultKeepaliveBound);
 
 struct NodeEvent {
   enum class Kind : uint8_t {

@@ -117,6 +117,7 @@ void ExpertDispatcher::TraceLayer(absl::Duration overlapped,
   layer.waited = absl::ToDoubleSeconds(waited);
   absl::Duration answered_after;
   absl::Duration given_up_after;
+  absl::Duration hedged_after;
   for (size_t slot = 0; slot < exchange_.work().size(); ++slot) {
     const NodeWork& work = exchange_.work()[slot];
     if (work.answered_after > answered_after) {
@@ -134,6 +135,11 @@ void ExpertDispatcher::TraceLayer(absl::Duration overlapped,
       given_up_after = work.given_up_after;
       layer.given_up = links_.name(static_cast<int>(slot));
       layer.replan = absl::ToDoubleSeconds(given_up_after - overlapped);
+    }
+    if (work.hedged_after > hedged_after) {
+      hedged_after = work.hedged_after;
+      layer.late = links_.name(static_cast<int>(slot));
+      layer.hedge = absl::ToDoubleSeconds(hedged_after - overlapped);
     }
   }
   trace_.Add(layer);

@@ -24,9 +24,12 @@ void ExpertTrace::Clear() {
 void ExpertTrace::Add(const LayerTrace& layer) {
   const double replan = std::clamp(layer.replan, 0.0, layer.waited);
   const double told = layer.queue + layer.read + layer.compute + layer.link;
-  const double rest = layer.waited - replan;
+  const double hedge =
+      std::clamp(layer.hedge, replan, std::max(replan, layer.waited)) - replan;
+  const double rest = std::max(0.0, layer.waited - replan - hedge);
   sum_.waited += layer.waited;
   sum_.replan += replan;
+  sum_.hedge += hedge;
   if (told > 0) {
     sum_.queue += rest * (layer.queue / told);
     sum_.read += rest * (layer.read / told);
@@ -41,6 +44,7 @@ void ExpertTrace::Add(const LayerTrace& layer) {
 void ExpertTrace::Add(const ExpertTrace& other) {
   sum_.waited += other.sum_.waited;
   sum_.replan += other.sum_.replan;
+  sum_.hedge += other.sum_.hedge;
   sum_.queue += other.sum_.queue;
   sum_.read += other.sum_.read;
   sum_.compute += other.sum_.compute;
@@ -49,6 +53,7 @@ void ExpertTrace::Add(const ExpertTrace& other) {
     LayerTrace layer = other.layers_[i].times;
     layer.node = other.layers_[i].node;
     layer.given_up = other.layers_[i].given_up;
+    layer.late = other.layers_[i].late;
     Keep(layer);
   }
 }
@@ -64,8 +69,10 @@ void ExpertTrace::Keep(const LayerTrace& layer) {
   kept.times = layer;
   kept.node.assign(layer.node.substr(0, kMaxNameSize));
   kept.given_up.assign(layer.given_up.substr(0, kMaxNameSize));
+  kept.late.assign(layer.late.substr(0, kMaxNameSize));
   kept.times.node = {};
   kept.times.given_up = {};
+  kept.times.late = {};
 }
 
 void ExpertTrace::ToProto(
@@ -77,6 +84,7 @@ void ExpertTrace::ToProto(
   AddPart("experts: CPU", sum_.compute, parts);
   AddPart("link", sum_.link, parts);
   AddPart("re-plan", sum_.replan, parts);
+  AddPart("hedge", sum_.hedge, parts);
   for (size_t i = 0; i < num_layers_; ++i) ToProto(layers_[i], layers->Add());
 }
 
@@ -92,6 +100,8 @@ void ExpertTrace::ToProto(const KeptLayer& kept,
   if (!kept.given_up.empty()) {
     slow->set_remark("re-planned: work of " + kept.given_up +
                      " was given to others");
+  } else if (!kept.late.empty()) {
+    slow->set_remark("hedged: others were asked for late work of " + kept.late);
   }
 }
 

@@ -28,6 +28,9 @@ struct LayerTrace {
   // one node to others, and who had it first. Empty: it never was.
   double replan = 0;
   std::string_view given_up;
+  // The same of the last time that late work was asked of another node as well.
+  double hedge = 0;
+  std::string_view late;
 };
 
 class ExpertTrace {
@@ -38,8 +41,8 @@ class ExpertTrace {
   ExpertTrace();
 
   void Clear();
-  // What was waited for, but for the replanning, is divided over queue, read,
-  // compute and link as the last answer divides it.
+  // What was waited for, but for replanning and hedging, is divided over queue,
+  // read, compute and link as the last answer divides it.
   void Add(const LayerTrace& layer);
   void Add(const ExpertTrace& other);
 
@@ -57,6 +60,7 @@ class ExpertTrace {
     LayerTrace times;  // its names are those below
     std::string node;
     std::string given_up;
+    std::string late;
   };
   void Keep(const LayerTrace& layer);
   static void ToProto(const KeptLayer& kept, v1::Explanation::SlowLayer* slow);

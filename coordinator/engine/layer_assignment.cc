@@ -76,7 +76,7 @@ void LayerAssignment::FillGaps(Expert* expert) {
   for (size_t i = 0; i < expert->runs.size(); ++i) {
     const NodeRun home = expert->runs[i];
     if (CanTake(home.node, expert->expert, home.slices)) continue;
-    Reassign(expert->expert, home.slices, {}, &scratch_);
+    Assign(home, expert->expert, {}, &scratch_);
     if (scratch_.empty()) continue;
     const auto at = expert->runs.begin() + static_cast<ptrdiff_t>(i);
     *at = scratch_[0];
@@ -152,10 +152,42 @@ int LayerAssignment::LeastLoaded(int32_t expert, SliceRun run, double units,
 void LayerAssignment::Reassign(int32_t expert, SliceRun run,
                                std::span<const int> excluded,
                                std::vector<NodeRun>* runs) {
+  Assign({-1, run}, expert, excluded, runs);
+}
+
+int LayerAssignment::Fetcher(int32_t expert, SliceRun run, double units,
+                             int home, std::span<const int> excluded) const {
+  const auto can_fetch = [&](int slot) {
+    return nodes_[slot].fit &&
+           placement_->Reaches(slot, {layer_, expert}, run) &&
+           std::find(excluded.begin(), excluded.end(), slot) == excluded.end();
+  };
+  // It is meant to have the run and keeps it.
+  if (home >= 0 && can_fetch(home)) return home;
+  int best = -1;
+  double best_total = 0;
+  for (int slot = 0; slot < static_cast<int>(nodes_.size()); ++slot) {
+    if (!can_fetch(slot)) continue;
+    const double total = Total(slot, busy_[slot] + Seconds(slot, units));
+    if (best < 0 || total < best_total) {
+      best = slot;
+      best_total = total;
+    }
+  }
+  return best;
+}
+
+void LayerAssignment::Assign(const NodeRun& assigned, int32_t expert,
+                             std::span<const int> excluded,
+                             std::vector<NodeRun>* runs) {
   runs->clear();
+  const SliceRun run = assigned.slices;
   const double units = UnitsOf(experts_[index_[expert]]);
   for (int slice = run.first; slice < run.first + run.count; ++slice) {
-    const int slot = LeastLoaded(expert, {slice, 1}, units, excluded);
+    int slot = LeastLoaded(expert, {slice, 1}, units, excluded);
+    if (slot < 0) {
+      slot = Fetcher(expert, {slice, 1}, units, assigned.node, excluded);
+    }
     if (slot < 0) {
       runs->clear();
       return;

@@ -24,9 +24,10 @@ struct NodeFitness {
 
 class LayerAssignment {
  public:
-  // Assigns every expert of the layer. Runs that no fit node holds stay with
-  // their home. `nodes` by slot of the placement; both must live until the next
-  // Plan or Update.
+  // Assigns every expert of the layer: to nodes that hold what they get, or
+  // where no fit one does, to nodes that can fetch it. Runs that nobody can do
+  // stay with their home. `nodes` by slot of the placement; both must live
+  // until the next Plan or Update.
   void Plan(const Placement& placement, int layer, const RoutedTokens& routed,
             std::span<const NodeFitness> nodes);
 
@@ -37,8 +38,8 @@ class LayerAssignment {
 
   // Takes what changed since Plan: the next calls are about these.
   void Update(const Placement& placement, std::span<const NodeFitness> nodes);
-  // Assigns a run again, to fit nodes that are not `excluded`, and counts it to
-  // their load. Replaces *runs; empty when a slice has nobody.
+  // Assigns a run again, to fit nodes that are not `excluded`, as Plan does,
+  // and counts it to their load. Replaces *runs; empty when a slice has nobody.
   void Reassign(int32_t expert, SliceRun run, std::span<const int> excluded,
                 std::vector<NodeRun>* runs);
 
@@ -69,6 +70,12 @@ class LayerAssignment {
   bool CanTake(int slot, int32_t expert, SliceRun run) const;
   int LeastLoaded(int32_t expert, SliceRun run, double units,
                   std::span<const int> excluded) const;
+  // `home` where it can fetch the run, or who is done with it first; -1:
+  // nobody.
+  int Fetcher(int32_t expert, SliceRun run, double units, int home,
+              std::span<const int> excluded) const;
+  void Assign(const NodeRun& run, int32_t expert, std::span<const int> excluded,
+              std::vector<NodeRun>* runs);
   void Improve();
   bool LeaveOut(int slot);
   bool MoveFrom(int slot);

@@ -25,6 +25,7 @@ LayerExchange::LayerExchange(const LayerExchangeOptions& options,
       view_(view),
       reduction_(plan_, kernel, latent_size),
       watch_(options.stall_after),
+      hedges_(options.hedge_budget),
       latent_size_(latent_size) {}
 
 void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
@@ -59,7 +60,14 @@ void LayerExchange::PlanLayer(absl::Time now) {
   watch_.Begin(links_.num_slots(), now);
   mended_ = now;
   mend_now_ = true;
-  for (int node = 0; node < plan_.num_nodes(); ++node) SendNext(node);
+  int64_t num_slices = 0;
+  for (int node = 0; node < plan_.num_nodes(); ++node) {
+    for (const PlannedPart& part : plan_.parts(node)) {
+      num_slices += static_cast<int64_t>(part.num_slices);
+    }
+    SendNext(node);
+  }
+  hedges_.Earn(num_slices);
 }
 
 void LayerExchange::Grow(int num_nodes) {
@@ -100,8 +108,9 @@ absl::Status LayerExchange::Run(const std::function<bool()>& stopped,
     if (nobody_) RETURN_IF_ERROR(AwaitAnybody(now));
     if (now >= deadline) return Overdue();
     if (mend_now_ || now - mended_ >= kPollInterval) RETURN_IF_ERROR(Mend(now));
-    RETURN_IF_ERROR(
-        Handle(links_.Next(std::min(now + kPollInterval, deadline))));
+    const absl::Time wake =
+        std::min({now + kPollInterval, deadline, Hedge(now)});
+    RETURN_IF_ERROR(Handle(links_.Next(wake)));
   }
   if (absl::Status status = reduction_.status(); !status.ok()) {
     return AddContext(status, At(reduction_.error_node()));
@@ -166,6 +175,7 @@ absl::Status LayerExchange::Handle(const NodeEvent& event) {
       return TakeReply(event.node);
     case NodeEvent::Kind::kClosed:
       costs_.Forget(event.node);
+      hedges_.Forget(event.node);
       expected_.Forget(event.node);
       mend_now_ = true;
       return absl::OkStatus();
@@ -176,6 +186,7 @@ absl::Status LayerExchange::Handle(const NodeEvent& event) {
 absl::Status LayerExchange::TakeReply(int node) {
   const v1::LayerReply& reply = links_.clients().reply(node);
   const absl::Time now = absl::Now();
+  const absl::Time heard_before = watch_.last_heard(node);
   watch_.Heard(node, now);
   links_.MarkAlive(node);
   const absl::StatusOr<ReplyUse> use = reduction_.Add(node, reply);
@@ -183,7 +194,7 @@ absl::Status LayerExchange::TakeReply(int node) {
     if (*use == ReplyUse::kDropped) {
       ++work_[node].replies_dropped;
     } else {
-      Learn(node, reply, now);
+      Learn(node, reply, heard_before, now);
     }
     return absl::OkStatus();
   }
@@ -201,7 +212,9 @@ absl::Status LayerExchange::TakeReply(int node) {
     PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
     part.refused_by.push_back(node);
     part.refusal = status;
-    view_.MemberFailed(node, status);
+    // Who has not everything may have been asked to fetch.
+    const bool may_lack = links_.placement().member(node).holdings != nullptr;
+    if (!may_lack || !LacksSlices(status)) view_.MemberFailed(node, status);
   }
   mend_now_ = true;
   return absl::OkStatus();
@@ -227,7 +240,7 @@ void LayerExchange::Expect(int layer, std::span<const int32_t> experts) {
 }
 
 void LayerExchange::Learn(int node, const v1::LayerReply& reply,
-                          absl::Time now) {
+                          absl::Time heard_before, absl::Time now) {
   AddReply(reply, &work_[node]);
   expected_.Learn(node, reply);
   const PlannedPart& part = plan_.part({node, static_cast<int>(reply.part())});
@@ -238,6 +251,11 @@ void LayerExchange::Learn(int node, const v1::LayerReply& reply,
   timing.compute = absl::Microseconds(reply.timings().compute_us());
   timing.slices = static_cast<int64_t>(part.num_slices);
   timing.bytes_read = static_cast<int64_t>(reply.bytes_read());
+  if (costs_.knows(node)) {
+    hedges_.Observe(node, now - std::max(part.sent, heard_before),
+                    costs_.Expected(node, part.units));
+  }
+  if (part.is_hedge) ++work_[node].hedges_won;
   costs_.Observe(node, timing, part.units, static_cast<int>(part.rows.size()),
                  now);
   view_.PartAnswered(node, timing);

@@ -17,6 +17,7 @@
 #include "coordinator/engine/cost_model.h"
 #include "coordinator/engine/dispatch_plan.h"
 #include "coordinator/engine/expected_experts.h"
+#include "coordinator/engine/hedge_policy.h"
 #include "coordinator/engine/layer_assignment.h"
 #include "coordinator/engine/node_links.h"
 #include "coordinator/engine/node_work.h"
@@ -33,7 +34,13 @@ struct LayerExchangeOptions {
   absl::Duration owner_patience = absl::Seconds(10);
   // Nodes are told what the next layer will probably want, where it pays.
   bool read_ahead = true;
+  // Slices that may be asked of a second node because the first is late, of
+  // each that is asked for. 0: none.
+  double hedge_budget = 0;
 };
+
+// The node does not have what it was asked to compute, and cannot get it.
+bool LacksSlices(const absl::Status& refusal);
 
 class LayerExchange {
  public:
@@ -53,7 +60,8 @@ class LayerExchange {
   bool WantsHints() const;
   void Expect(int layer, std::span<const int32_t> experts);
 
-  // Moves messages until every part is answered, by its node or by others.
+  // Moves messages until every part is answered, by its node or by others: who
+  // hold what it needs or, if nobody does any more, who can fetch it.
   // `stopped` is polled. Errors: CANCELLED when stopped, DEADLINE_EXCEEDED at
   // `deadline` naming the nodes that owe answers, OUT_OF_RANGE of the lowest
   // (expert, token) over all nodes; INVALID_ARGUMENT when a node finds our
@@ -82,7 +90,8 @@ class LayerExchange {
   absl::Status Handle(const NodeEvent& event);
   absl::Status TakeReply(int node);
   bool TakesHints(int node) const;
-  void Learn(int node, const v1::LayerReply& reply, absl::Time now);
+  void Learn(int node, const v1::LayerReply& reply, absl::Time heard_before,
+             absl::Time now);
 
   // Gives away the work of nodes that are gone or stalled.
   absl::Status Mend(absl::Time now);
@@ -94,6 +103,12 @@ class LayerExchange {
   int FindOthers(const PlannedPart& part);
   bool MayComeBack(PartRef ref, int assignment) const;
   absl::Status Stranded(PartRef ref, int assignment) const;
+  // Asks others for what is late. When something will be, if nothing happens.
+  absl::Time Hedge(absl::Time now);
+  absl::Time HedgeNode(int node, absl::Time now);
+  int IdleHolder(PartRef ref) const;
+  void AskToo(PartRef ref, int other, absl::Time now);
+  bool IsStillAwaited(PartRef ref) const;
   void Grow(int num_nodes);
   absl::Status Overdue() const;
   std::string At(int node) const;
@@ -106,6 +121,7 @@ class LayerExchange {
   LayerAssignment assignment_;
   CostModel costs_;
   StallWatch watch_;
+  HedgePolicy hedges_;
   const int latent_size_;
   LayerId id_;           // of the layer
   RoutedTokens routed_;  // of it

@@ -8,14 +8,10 @@
 #include "coordinator/engine/layer_exchange.h"
 
 namespace deltafin {
-namespace {
 
-SliceRun RunOf(const v1::LayerRequest& request, int assignment) {
-  return {static_cast<int32_t>(request.first_slice(assignment)),
-          static_cast<int32_t>(request.num_slices(assignment))};
+bool LacksSlices(const absl::Status& refusal) {
+  return absl::IsNotFound(refusal) || absl::IsFailedPrecondition(refusal);
 }
-
-}  // namespace
 
 absl::Status LayerExchange::Mend(absl::Time now) {
   mended_ = now;
@@ -62,6 +58,9 @@ bool LayerExchange::IsLost(PartRef ref) const {
 }
 
 absl::Status LayerExchange::GiveAway(PartRef ref, absl::Time now) {
+  if (plan_.part(ref).is_hedge && IsStillAwaited(*plan_.part(ref).replaces)) {
+    return absl::OkStatus();
+  }
   const int stranded = FindOthers(plan_.part(ref));
   if (stranded < 0) {
     ++work_[ref.node].parts_lost;
@@ -96,15 +95,16 @@ int LayerExchange::FindOthers(const PlannedPart& part) {
   return -1;
 }
 
-// Some member holds what the assignment needs, or a node that was given up
-// still has the same work.
+// Some member holds what the assignment needs, or could fetch it, or a node
+// that was given up still has the same work.
 bool LayerExchange::MayComeBack(PartRef ref, int assignment) const {
   const PlannedPart& part = plan_.part(ref);
   const ExpertKey key = {id_.layer,
                          static_cast<int32_t>(part.request.expert(assignment))};
   const SliceRun run = RunOf(part.request, assignment);
   for (int slot = 0; slot < links_.num_slots(); ++slot) {
-    if (links_.placement().Holds(slot, key, run) &&
+    if ((links_.placement().Holds(slot, key, run) ||
+         links_.placement().Reaches(slot, key, run)) &&
         std::find(part.refused_by.begin(), part.refused_by.end(), slot) ==
             part.refused_by.end()) {
       return true;
@@ -121,9 +121,10 @@ bool LayerExchange::MayComeBack(PartRef ref, int assignment) const {
 
 absl::Status LayerExchange::Stranded(PartRef ref, int assignment) const {
   const PlannedPart& part = plan_.part(ref);
-  if (!part.refusal.ok()) return part.refusal;
+  if (!part.refusal.ok() && !LacksSlices(part.refusal)) return part.refusal;
   const SliceRun run = RunOf(part.request, assignment);
-  const absl::Status& failure = links_.failure(ref.node);
+  const absl::Status& failure =
+      part.refusal.ok() ? links_.failure(ref.node) : part.refusal;
   return absl::UnavailableError(fmt::format(
       "layer {} expert {}: no node is left for slices {} to {}: {}; start the "
       "node again or add one that holds them",

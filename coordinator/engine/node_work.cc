@@ -22,6 +22,9 @@ void AddWork(const NodeWork& from, NodeWork* to) {
   to->cache_misses += from.cache_misses;
   to->replies_dropped += from.replies_dropped;
   to->parts_lost += from.parts_lost;
+  to->parts_hedged += from.parts_hedged;
+  to->slices_hedged += from.slices_hedged;
+  to->hedges_won += from.hedges_won;
   to->queue_seconds += from.queue_seconds;
   to->read_seconds += from.read_seconds;
   to->compute_seconds += from.compute_seconds;

@@ -20,6 +20,9 @@ struct NodeWork {
   int64_t cache_misses = 0;
   int64_t replies_dropped = 0;  // late or duplicate
   int64_t parts_lost = 0;       // given to others
+  int64_t parts_hedged = 0;     // late, so that another was asked as well
+  int64_t slices_hedged = 0;    // (token, expert, slice) triples of those
+  int64_t hedges_won = 0;       // answered sooner than by who was late
   double queue_seconds = 0;
   double read_seconds = 0;
   double compute_seconds = 0;
@@ -28,6 +31,8 @@ struct NodeWork {
   absl::Duration answered_after;
   // When a part of it was given to others last; zero: never.
   absl::Duration given_up_after;
+  // When another was asked as well last; zero: never.
+  absl::Duration hedged_after;
 };
 
 // Adds what one reply says.

@@ -93,10 +93,11 @@ TEST_F(LanTest, AnIdleCoordinatorKeepsHealthyNodesAndNoticesAPulledCable) {
   constexpr int kTokens = 40;
   const Json expected =
       UndisturbedReport(ShortLanPrompt(kTokens))["output_ids"];
-  auto cluster = LanCluster::Start(LanProfile::kLan, kLanNodes);
+  const Words bound = {"--keepalive-ms", "2500"};
+  auto cluster = LanCluster::Start(LanProfile::kLan, kLanNodes, bound);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
-  auto serve = (*cluster)->StartDeltafin(
-      {"serve", "--listen", "127.0.0.1:8500", "--stats", "--json"});
+  auto serve = (*cluster)->StartDeltafin(Join(
+      {"serve", "--listen", "127.0.0.1:8500", "--stats", "--json"}, bound));
   ASSERT_TRUE(serve.ok()) << serve.status();
   ASSERT_TRUE(WaitForAddress(**serve).ok());
   const auto ask = [&] {
@@ -108,10 +109,11 @@ TEST_F(LanTest, AnIdleCoordinatorKeepsHealthyNodesAndNoticesAPulledCable) {
     EXPECT_EQ(Json(ids.value_or(std::vector<int>())), expected);
   };
   ask();
-  absl::SleepFor(absl::Seconds(10));  // two keepalive bounds
+  absl::SleepFor(absl::Seconds(5));  // two keepalive bounds
   ask();
   ASSERT_TRUE((*cluster)->Down(2).ok());
-  absl::SleepFor(absl::Seconds(8));  // the bound is 5 s
+  // Longer than the bound, and shorter than the default one would take.
+  absl::SleepFor(absl::Milliseconds(4200));
   ASSERT_TRUE((*cluster)->Up(2).ok());
   ask();  // had nobody noticed, the old stream would still do
   const auto serves_again = [](std::string_view, std::string_view err) {

@@ -172,6 +172,55 @@ TEST(OperationsTest, TheOnlyOwnerIsNotDrainedNorIsWhoIsUnknown) {
             64);
 }
 
+TEST(OperationsTest, ADrainLastsOverARestartOfTheCoordinator) {
+  JoinedCluster cluster;
+  cluster.StartNode("a");
+  cluster.StartNode("b");
+  cluster.WaitForServing(2);
+  const std::string address = AddressOf(cluster, "a");
+  EXPECT_EQ(Ask(cluster, {"drain", address}).exit_code, 0);
+  cluster.RestartServer();
+  const v1::ClusterHealth health =
+      cluster.WaitForHealth([](const v1::ClusterHealth& now) {
+        const auto count = [&](std::string_view state) {
+          return std::count_if(now.nodes().begin(), now.nodes().end(),
+                               [&](const v1::NodeHealth& node) {
+                                 return node.state() == state;
+                               });
+        };
+        return count("draining") == 1 && count("serving") == 1;
+      });
+  for (const v1::NodeHealth& node : health.nodes()) {
+    EXPECT_EQ(node.state(), node.name() == address ? "draining" : "serving");
+  }
+  EXPECT_EQ(Ask(cluster, {"drain", address, "--undo"}).exit_code, 0);
+  cluster.WaitForServing(2);
+}
+
+TEST(OperationsTest, PlacementPlansWithoutChangingAnything) {
+  JoinedCluster cluster({"--copy-budget", "1M"});
+  cluster.StartNode("a");
+  cluster.StartNode("b");
+  cluster.WaitForServing(2);
+  const std::string address = AddressOf(cluster, "a");
+  const Json plan =
+      AskJson(cluster, {"placement", "plan", "--without", address});
+  ASSERT_EQ(plan["shares"].size(), 2u);
+  for (const Json& share : plan["shares"]) {
+    EXPECT_EQ(share["share"], share["node"] == address ? 0.0 : 1.0);
+    EXPECT_EQ(share["slices_missing"], 0);  // both have the whole model
+  }
+  EXPECT_EQ(plan["copy_bytes_per_second"], 1 << 20);
+  EXPECT_GT(plan["slice_bytes"], 0);
+  EXPECT_THAT(Ask(cluster, {"placement", "plan", "--copies", "2"}).out,
+              HasSubstr("with 2 copies of everything 0 slices"));
+  EXPECT_EQ(Ask(cluster, {"placement", "plan", "--without", "no"}).exit_code,
+            65);
+  EXPECT_EQ(Ask(cluster, {"placement", "plan", "--copies", "17"}).exit_code,
+            64);
+  EXPECT_EQ(cluster.Health().verdict(), v1::ClusterHealth::HEALTHY);
+}
+
 TEST(OperationsTest, PlacementShowsSharesAndOneExpert) {
   JoinedCluster cluster;
   cluster.StartNode("a");

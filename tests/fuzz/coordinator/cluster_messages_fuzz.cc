@@ -1,6 +1,8 @@
 // Input: a byte that says which message, then the bytes of what a node sends:
-// JoinRequest, HeartbeatRequest or LeaveRequest. A registry that already has
-// two members must refuse or take it, and stay whole.
+// JoinRequest, HeartbeatRequest, LeaveRequest or NextCopiesRequest, or who
+// looks after the cluster: GetPlacementRequest. A registry that already has two
+// members, one of which holds nothing yet, must refuse or take it, and stay
+// whole.
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -35,7 +37,8 @@ deltafin::v1::JoinRequest JoinOf(int n) {
   join.set_address("127.0.0.1:" + std::to_string(7000 + n));
   join.set_home(std::string(63, '0') + std::to_string(n));
   join.set_incarnation(1);
-  join.mutable_holdings()->set_everything(true);
+  deltafin::SliceSet(1, 2, 3, 4).ToProto(join.mutable_holdings());
+  join.mutable_holdings()->set_everything(n == 0);
   return join;
 }
 
@@ -47,8 +50,14 @@ std::unique_ptr<NodeRegistry> MakeRegistry(const deltafin::Clock& clock) {
   auto registry = std::make_unique<NodeRegistry>(
       options, *EpochFile::Open("", absl::FromUnixSeconds(100)),
       [](const std::string&) { return FakeChannel(); }, clock);
-  for (int n = 0; n < kMembers; ++n)
+  for (int n = 0; n < kMembers; ++n) {
     CHECK_OK(registry->Join(JoinOf(n)).status());
+    deltafin::v1::HeartbeatRequest beat;
+    beat.set_node_id(JoinOf(n).identity().node_id());
+    beat.set_incarnation(1);
+    CHECK_OK(registry->Heartbeat(beat).status());
+  }
+  registry->Tick();
   return registry;
 }
 
@@ -61,11 +70,24 @@ absl::Status Give(const uint8_t* bytes, size_t size, auto call) {
   return call(request);
 }
 
+absl::Status CheckedCopies(NodeRegistry& registry,
+                           const deltafin::v1::NextCopiesRequest& request) {
+  const auto reply = registry.NextCopies(request);
+  if (!reply.ok()) return reply.status();
+  CHECK(reply->orders_size() <= static_cast<int>(request.max_orders()));
+  for (const deltafin::v1::CopyOrder& order : reply->orders()) {
+    CHECK(order.first_slice() + order.num_slices() <= 4);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status GiveAny(NodeRegistry& registry, int kind, const uint8_t* bytes,
                      size_t size) {
+  using deltafin::v1::GetPlacementRequest;
   using deltafin::v1::HeartbeatRequest;
   using deltafin::v1::JoinRequest;
   using deltafin::v1::LeaveRequest;
+  using deltafin::v1::NextCopiesRequest;
   switch (kind) {
     case 0:
       return Give<JoinRequest>(bytes, size, [&](const JoinRequest& join) {
@@ -76,6 +98,16 @@ absl::Status GiveAny(NodeRegistry& registry, int kind, const uint8_t* bytes,
                                     [&](const HeartbeatRequest& beat) {
                                       return registry.Heartbeat(beat).status();
                                     });
+    case 3:
+      return Give<NextCopiesRequest>(bytes, size,
+                                     [&](const NextCopiesRequest& request) {
+                                       return CheckedCopies(registry, request);
+                                     });
+    case 4:
+      return Give<GetPlacementRequest>(
+          bytes, size, [&](const GetPlacementRequest& request) {
+            return registry.ReportPlacement(request).status();
+          });
     default:
       return Give<LeaveRequest>(bytes, size, [&](const LeaveRequest& leave) {
         return registry.Leave(leave);
@@ -98,7 +130,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   deltafin::ManualClock clock;
   const auto registry = MakeRegistry(clock);
   const absl::Status status =
-      GiveAny(*registry, bytes[0] % 3, bytes + 1, size - 1);
+      GiveAny(*registry, bytes[0] % 5, bytes + 1, size - 1);
   CHECK(status.ok() || !status.message().empty());
   registry->Tick();
   CHECK(registry->placement()->num_slots() <= kMembers + 1);

@@ -26,6 +26,20 @@ TEST(ExpertNodeOptionsTest, TakesEveryFieldOfTheConfiguration) {
   EXPECT_STREQ(options->kernel->name, "reference");
 }
 
+TEST(ExpertNodeOptionsTest, TheKeepaliveBoundIsBounded) {
+  v1::NodeConfig config = GoodConfig();
+  EXPECT_EQ(OptionsFromConfig(config)->keepalive_bound, absl::Seconds(5));
+  config.set_keepalive_ms(2000);
+  EXPECT_EQ(OptionsFromConfig(config)->keepalive_bound, absl::Seconds(2));
+  for (const uint32_t bad : {1u, 1999u, 600001u, ~0u}) {
+    config.set_keepalive_ms(bad);
+    const absl::Status status = OptionsFromConfig(config).status();
+    EXPECT_NE(status.message().find("keepalive_ms: " + std::to_string(bad)),
+              std::string::npos)
+        << status;
+  }
+}
+
 TEST(NodeJoinOptionsTest, JoiningNeedsADataFolder) {
   v1::NodeConfig config = GoodConfig();
   ASSERT_TRUE(JoinOptionsFromConfig(config).ok());

@@ -42,6 +42,8 @@ v1::ClusterHealth TwoNodes() {
   health.set_epoch(17);
   health.set_copies_wanted(2);
   health.set_copies_least(1);
+  health.set_uncovered_slices(3);
+  health.set_scarce_slices(1234);
   health.set_coordinator_id("0123456789abcdef");
   v1::NodeHealth* const a = health.add_nodes();
   a->set_name("a:1");
@@ -59,6 +61,8 @@ v1::ClusterHealth TwoNodes() {
   a->mutable_capacity()->set_memory_free_bytes(uint64_t{1} << 33);
   a->mutable_capacity()->set_read_bytes_per_second(2.5 * (1 << 30));
   a->mutable_load()->set_owned_slices(4321);
+  a->set_meant_slices(5000);
+  a->set_missing_slices(700);
   a->mutable_load()->set_resident_experts(55);
   a->mutable_load()->mutable_counters()->set_queue_depth(6);
   a->set_errors(7);
@@ -73,12 +77,12 @@ v1::ClusterHealth TwoNodes() {
 TEST(HealthReportTest, TheTableHasEveryFigureOfANode) {
   const std::string table = HealthTable(TwoNodes());
   EXPECT_THAT(table, HasSubstr("degraded: b is gone"));
-  EXPECT_THAT(table, HasSubstr("1 of 2"));
+  EXPECT_THAT(table, HasSubstr("1 of 2: 1234 slices have fewer, 3 none"));
   EXPECT_THAT(table, HasSubstr("17, coordinator 01234567\n"));
   EXPECT_THAT(WordsOfLine(table, "a:1"),
               ElementsAre("a:1", "deadbeef", "serving", "1.2.3", "62.5%",
-                          "1.50/20.25", "0.70/0.90", "4321", "55", "1.5", "8.0",
-                          "2.5", "6", "7", "1.8", "s"));
+                          "1.50/20.25", "0.70/0.90", "4321/5000", "55", "1.5",
+                          "8.0", "2.5", "6", "7", "1.8", "s"));
   EXPECT_THAT(table, HasSubstr("line?break"));
 }
 
@@ -95,6 +99,11 @@ TEST(HealthReportTest, JsonIsOneLineWithTheNumbersAsTheyCame) {
   const Json json = Json::parse(text);
   EXPECT_EQ(json["verdict"], "degraded");
   EXPECT_EQ(json["copies_least"], 1);
+  EXPECT_EQ(json["uncovered_slices"], 3);
+  EXPECT_EQ(json["scarce_slices"], 1234);
+  EXPECT_EQ(json["nodes"][0]["owned_slices"], 4321);
+  EXPECT_EQ(json["nodes"][0]["meant_slices"], 5000);
+  EXPECT_EQ(json["nodes"][0]["missing_slices"], 700);
   ASSERT_EQ(json["nodes"].size(), 2u);
   const Json& a = json["nodes"][0];
   EXPECT_EQ(a["node_id"], "deadbeef0000");
@@ -103,6 +112,42 @@ TEST(HealthReportTest, JsonIsOneLineWithTheNumbersAsTheyCame) {
   EXPECT_EQ(a["disk_free_bytes"], uint64_t{3} << 29);
   EXPECT_EQ(a["queue_depth"], 6);
   EXPECT_EQ(json["nodes"][1]["remark"], "line\nbreak");
+}
+
+v1::PlacementReport TwoShares() {
+  v1::PlacementReport report;
+  report.set_copies(2);
+  report.set_slice_bytes(1 << 20);
+  for (const uint64_t missing : {100, 1024}) {
+    v1::PlacementReport::Share* const share = report.add_shares();
+    share->set_node("n:" + std::to_string(missing));
+    share->set_share(0.5);
+    share->set_slices_wanted(4000);
+    share->set_slices_held(3000);
+    share->set_slices_missing(missing);
+    share->set_slices_spare(7);
+  }
+  return report;
+}
+
+TEST(PlanTableTest, TellsSlicesBytesAndTimeWithinTheBudget) {
+  v1::PlacementReport report = TwoShares();
+  EXPECT_EQ(CopySeconds(report), 0);
+  const std::string unbounded = PlanTable(report);
+  EXPECT_THAT(unbounded, HasSubstr("with 2 copies of everything 1124 slices, "
+                                   "1.10 GiB, are to be copied\n"));
+  EXPECT_THAT(WordsOfLine(unbounded, "n:1024"),
+              ElementsAre("n:1024", "50.0%", "4000", "1024", "1.00", "7"));
+  report.set_copy_bytes_per_second(8 << 20);
+  report.set_uncovered_slices(5);
+  EXPECT_DOUBLE_EQ(CopySeconds(report), 128);
+  const std::string bounded = PlanTable(report);
+  EXPECT_THAT(bounded, HasSubstr("at least 128 s at 8.00 MiB/s a node"));
+  EXPECT_THAT(bounded, HasSubstr("5 slices are on no node"));
+  const Json json = Json::parse(PlacementJson(report));
+  EXPECT_EQ(json["copy_seconds"], 128);
+  EXPECT_EQ(json["shares"][1]["slices_missing"], 1024);
+  EXPECT_EQ(json["shares"][1]["slices_spare"], 7);
 }
 
 TEST(HealthStatusTest, EndsWithZeroOneOrTwo) {

@@ -50,6 +50,47 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   EXPECT_EQ(options->layer_deadline, absl::Milliseconds(1500));
 }
 
+TEST(CoordinatorOptionsTest, ReadsCopiesHedgingAndKeepalive) {
+  const auto defaults = ParseCoordinatorOptions({});
+  ASSERT_TRUE(defaults.ok()) << defaults.status();
+  EXPECT_EQ(defaults->copies, 1);
+  EXPECT_EQ(defaults->copy_bytes_per_second, 0u);
+  EXPECT_EQ(defaults->rebalance_after, absl::Minutes(5));
+  EXPECT_EQ(defaults->hedge_budget, 0);
+  EXPECT_EQ(defaults->keepalive_bound, absl::Seconds(5));
+  v1::CoordinatorConfig config;
+  config.set_copies(2);
+  config.set_copy_budget("100M");
+  config.set_rebalance_after_s(60);
+  config.set_hedge_budget(5);
+  config.set_keepalive_ms(2500);
+  const auto options = ParseCoordinatorOptions(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->copies, 2);
+  EXPECT_EQ(options->copy_bytes_per_second, uint64_t{100} << 20);
+  EXPECT_EQ(options->rebalance_after, absl::Minutes(1));
+  EXPECT_DOUBLE_EQ(options->hedge_budget, 0.05);
+  EXPECT_EQ(options->keepalive_bound, absl::Milliseconds(2500));
+}
+
+TEST(CoordinatorOptionsTest, RefusesCopiesHedgingAndKeepaliveOutOfRange) {
+  v1::CoordinatorConfig config;
+  config.set_copies(17);
+  config.set_copy_budget("10");
+  config.set_rebalance_after_s(86401);
+  config.set_hedge_budget(101);
+  config.set_keepalive_ms(1999);
+  const std::string message(ParseCoordinatorOptions(config).status().message());
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("copies: '17'"), HasSubstr("copy_budget: '10'"),
+                    HasSubstr("rebalance_after_s: '86401'"),
+                    HasSubstr("hedge_budget: '101'"),
+                    HasSubstr("keepalive_ms: '1999'")));
+  config.set_keepalive_ms(600001);
+  EXPECT_THAT(std::string(ParseCoordinatorOptions(config).status().message()),
+              HasSubstr("keepalive_ms: '600001'"));
+}
+
 TEST(CoordinatorOptionsTest, ExpertsRunHereUnlessOthersHaveThem) {
   v1::CoordinatorConfig config;
   EXPECT_TRUE(ParseCoordinatorOptions(config)->has_own_node());

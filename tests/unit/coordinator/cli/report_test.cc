@@ -100,6 +100,21 @@ TEST(ReportTest, TellsOfNodesThatLostWorkOrDoNotAnswer) {
               HasSubstr("lost 3 parts to others and does not answer"));
 }
 
+TEST(ReportTest, TellsOfWorkThatOthersWereAskedForToo) {
+  RunStatistics statistics;
+  NodeReport& node = statistics.nodes.emplace_back();
+  node.address = "host-a:7400";
+  EXPECT_EQ(StatsTable(statistics).find("was late"), std::string::npos);
+  node.work.parts_hedged = 4;
+  node.work.slices_hedged = 90;
+  node.work.hedges_won = 2;
+  EXPECT_THAT(StatsTable(statistics), HasSubstr("was late with 4 parts"));
+  const std::string json = StatisticsJson(statistics);
+  EXPECT_THAT(json, HasSubstr("\"parts_hedged\":4"));
+  EXPECT_THAT(json, HasSubstr("\"slices_hedged\":90"));
+  EXPECT_THAT(json, HasSubstr("\"hedges_won\":2"));
+}
+
 TEST(BenchTest, ReadsTheReportOfARun) {
   const auto run = ParseBenchRun(RunReportJson(Report()));
   ASSERT_TRUE(run.ok()) << run.status();

@@ -58,6 +58,30 @@ TEST_F(ClusterServiceTest, ANodeJoinsBeatsAndLeaves) {
   EXPECT_THAT(Listed(), IsEmpty());
 }
 
+TEST_F(ClusterServiceTest, ANodeIsToldWhatToCopy) {
+  Serve(JoinOf(1));
+  v1::JoinRequest empty = JoinOf(2);
+  SliceSet(1, 2, 3, 4).ToProto(empty.mutable_holdings());
+  Serve(empty);
+  registry_->Tick();
+  v1::NextCopiesRequest request;
+  request.set_node_id("id-2");
+  request.set_incarnation(1);
+  request.set_max_orders(256);
+  v1::NextCopiesReply reply;
+  {
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->NextCopies(&context, request, &reply);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_EQ(reply.missing_slices(), 12u);
+  EXPECT_GT(reply.orders_size(), 0);
+  request.set_incarnation(2);
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->NextCopies(&context, request, &reply).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+}
+
 TEST_F(ClusterServiceTest, ErrorsKeepTheirCodesAndMessages) {
   v1::JoinReply joined;
   v1::JoinRequest join = JoinOf(1);

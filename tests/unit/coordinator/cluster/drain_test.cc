@@ -76,8 +76,12 @@ TEST(JudgeDrainTest, WaitsForRequestsAHeartbeatAndAnotherOwner) {
   EXPECT_FALSE(IsDone(facts));
   facts = QuietFacts();
   facts.slices_only_here = 12;
+  facts.alone_at_start = 40;
   EXPECT_FALSE(IsDone(facts));
-  EXPECT_THAT(JudgeDrain(facts)->sentence, HasSubstr("12 slices"));
+  EXPECT_THAT(JudgeDrain(facts)->sentence, HasSubstr("28 of 40 slices"));
+  EXPECT_TRUE(JudgeDrain(facts)->is_copying);
+  facts.others_copy = false;
+  EXPECT_THAT(JudgeDrain(facts)->sentence, HasSubstr("no node is there"));
 }
 
 TEST(JudgeDrainTest, ANodeThatIsAwayIsDoneAndOneTakenBackIsAnError) {
@@ -126,16 +130,22 @@ TEST_F(DrainTest, CountsWhatNoServingNodeHasBesides) {
   EXPECT_EQ(only_on(1), 0);
 }
 
-TEST_F(DrainTest, RefusesANodeThatAloneHasSomethingAndLeavesItInService) {
+TEST_F(DrainTest, RefusesANodeThatAloneHasSomethingWhereNobodyCopies) {
   Serve(JoinOf(1));
-  Serve(JoinWith(2, FirstSlices(3)));
   const absl::Status status = registry_->BeginDrain("id-1").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(MessageOf(status),
-              AllOf(HasSubstr("6 slices"), HasSubstr("start another node")));
+              AllOf(HasSubstr("24 slices"), HasSubstr("start another node")));
   EXPECT_EQ(StateOf(1), MemberState::kServing);
+  Serve(JoinWith(2, FirstSlices(3)));
   ASSERT_TRUE(registry_->BeginDrain("id-2").ok());
   EXPECT_EQ(StateOf(2), MemberState::kDraining);
+  // The other one that could copy is draining.
+  EXPECT_EQ(registry_->BeginDrain("id-1").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(registry_->EndDrain("id-2").ok());
+  ASSERT_TRUE(registry_->BeginDrain("id-1").ok());
+  EXPECT_EQ(StateOf(1), MemberState::kDraining);
 }
 
 TEST_F(DrainTest, LastsOverDeathsAndLongAbsenceUntilItIsUndone) {

@@ -55,6 +55,9 @@ TEST(PlacementReportTest, CountsWantedHeldAndMissingByNode) {
   EXPECT_EQ(b.slices_wanted(), 6u);
   EXPECT_EQ(b.slices_held(), 3u);
   EXPECT_GE(b.slices_missing(), 3u);
+  EXPECT_EQ(a.slices_spare(), 6u);
+  EXPECT_EQ(b.slices_spare(), 3 - (6 - b.slices_missing()));
+  EXPECT_EQ(report->uncovered_slices(), 0u);
   EXPECT_EQ(report->runs_size(), 0);
 }
 

@@ -73,5 +73,28 @@ TEST(PlacementTest, AMemberHoldsWhatItsSetContains) {
   EXPECT_FALSE(placement.Holds(2, {1, 3}, {5, 2}));
 }
 
+TEST(PlacementTest, AMemberReachesWhatOthersHoldOrWhatItsSourceHas) {
+  std::vector<Member> members(4, MakeMember(MemberState::kServing));
+  SliceSet set(1, 2, 4, 12);
+  for (Member& member : members) {
+    member.holdings = std::make_shared<const SliceSet>(set);
+  }
+  set.Add({2, 3}, {4, 3});
+  members[0].holdings = std::make_shared<const SliceSet>(set);
+  members[1].fetches = FetchReach::kMembers;
+  members[2].fetches = FetchReach::kAll;
+  const Placement placement = Make(members);
+  EXPECT_TRUE(placement.Reaches(0, {2, 3}, {4, 3}));
+  EXPECT_FALSE(placement.Reaches(0, {2, 3}, {4, 4}));
+  EXPECT_TRUE(placement.Reaches(1, {2, 3}, {4, 3}));
+  EXPECT_FALSE(placement.Reaches(1, {2, 3}, {3, 3}));
+  EXPECT_TRUE(placement.Reaches(2, {2, 3}, {0, 12}));
+  EXPECT_FALSE(placement.Reaches(3, {2, 3}, {4, 1}));
+  members[0].state = members[2].state = MemberState::kGone;
+  const Placement without = Make(members);
+  EXPECT_FALSE(without.Reaches(1, {2, 3}, {4, 1}));
+  EXPECT_FALSE(without.Reaches(2, {2, 3}, {4, 1}));
+}
+
 }  // namespace
 }  // namespace deltafin

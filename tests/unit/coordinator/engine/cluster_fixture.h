@@ -26,6 +26,8 @@ struct ClusterOptions {
   // Of the node at that index; the rest are well behaved.
   std::vector<FakeNodeOptions> nodes;
   std::optional<uint64_t> random_placement_seed;
+  // Changes what is known of the node at that index: what it holds.
+  std::function<void(int node, Member*)> describe;
   // Changes the dispatcher's options before it connects.
   std::function<void(DispatcherOptions*)> change;
 };
@@ -49,6 +51,7 @@ class Cluster {
     for (int i = 0; i < num_nodes; ++i) {
       options.nodes[i].shape = shape_;
       AddNode(options.nodes[i], options.transport);
+      if (options.describe) options.describe(i, &members_.back());
     }
     if (options.random_placement_seed) {
       placement_.cut = CutKind::kRandom;

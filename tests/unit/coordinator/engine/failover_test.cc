@@ -85,6 +85,69 @@ TEST(FailoverTest, OthersStandInWhereANodeRefuses) {
   EXPECT_EQ(ids, IdsAlone(request));
 }
 
+FakeNodeOptions Refusing(uint32_t code, const std::string& message) {
+  FakeNodeOptions node;
+  node.on_reply = [=](const auto&, v1::LayerReply* reply) {
+    reply->clear_sums();
+    reply->clear_token();
+    reply->set_status_code(code);
+    reply->set_status_message(message);
+    return ReplyFate::kSend;
+  };
+  return node;
+}
+
+// The nodes from `first_empty` on hold nothing and fetch what they lack.
+std::function<void(int, Member*)> EmptyFrom(int first_empty) {
+  const ExpertShape shape = testing::FakeSpine().spec().expert_shape();
+  const auto nothing =
+      std::make_shared<const SliceSet>(0, 64, 64, shape.num_slices());
+  return [=](int node, Member* member) {
+    if (node < first_empty) return;
+    member->holdings = nothing;
+    member->fetches = FetchReach::kMembers;
+  };
+}
+
+TEST(FailoverTest, WhoHoldsNothingWorksOnlyWhereNobodyElseCan) {
+  ClusterOptions options;
+  options.describe = EmptyFrom(1);
+  Cluster cluster(2, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 3);
+  std::vector<int32_t> ids;
+  EXPECT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+  EXPECT_EQ(cluster.nodes[1]->counters().slices_computed(), 0);
+}
+
+TEST(FailoverTest, WhoCanFetchStandsInForTheLastHolder) {
+  ClusterOptions options;
+  options.nodes = {Refusing(15, "expert 7: its drive fails")};
+  options.describe = EmptyFrom(1);
+  Cluster cluster(2, options);
+  const GenerationRequest request = MakeRequest({1, 2}, 3);
+  std::vector<int32_t> ids;
+  const absl::Status status = cluster.Run(request, &ids).status;
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ids, IdsAlone(request));
+  EXPECT_GT(cluster.nodes[1]->counters().slices_computed(), 0);
+}
+
+TEST(FailoverTest, WhereNobodyCanFetchNodeLayerAndExpertAreNamed) {
+  ClusterOptions options;
+  options.nodes = {Refusing(15, "its drive fails"),
+                   Refusing(9, "nobody gives slice 3")};
+  options.describe = EmptyFrom(1);
+  const absl::Time begun = absl::Now();
+  const absl::Status status =
+      Cluster(2, options).Run(MakeRequest({1, 2}, 3)).status;
+  EXPECT_LT(absl::Now() - begun, absl::Seconds(30));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("layer 1 expert"), HasSubstr("node node-1"),
+                    HasSubstr("nobody gives slice 3")));
+}
+
 // A late answer of a node whose work others did is dropped, and the node is
 // used again.
 TEST(FailoverTest, AStalledNodeThatWakesUpIsUsedAgain) {

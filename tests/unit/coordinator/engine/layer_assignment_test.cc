@@ -134,6 +134,57 @@ TEST_F(LayerAssignmentTest, WhatNobodyFitHoldsStaysWithItsHome) {
   EXPECT_TRUE(runs.empty());
 }
 
+// Node 0 holds slices 0 to 8 of every expert, the others nothing; all but node
+// 2 can fetch.
+Placement PartlyHeld(std::span<const int32_t> experts) {
+  std::vector<Member> members(3);
+  auto held = std::make_shared<SliceSet>(1, 4, 200, kNumSlices);
+  auto nothing = std::make_shared<SliceSet>(1, 4, 200, kNumSlices);
+  for (const int32_t expert : experts) held->Add({3, expert}, {0, 9});
+  for (Member& member : members) {
+    member.state = MemberState::kServing;
+    member.weight = 1;
+    member.holdings = nothing;
+    member.fetches = FetchReach::kAll;
+  }
+  members[0].holdings = held;
+  members[2].fetches = FetchReach::kNothing;
+  PlacementOptions options;
+  options.num_slices = kNumSlices;
+  return Placement(1, options, std::move(members));
+}
+
+TEST_F(LayerAssignmentTest, WhatNobodyHoldsGoesToWhoCanFetchIt) {
+  const Placement placement = PartlyHeld(experts_);
+  Plan(placement, std::vector<NodeFitness>(3, Known(0, 1e-4)));
+  // Slices 9 to 11 have their home on node 2, which cannot fetch.
+  const std::map<int, int> slices = SlicesOf();
+  EXPECT_GE(slices.at(0), 16 * 9);
+  EXPECT_EQ(slices.count(2), 0u);
+  EXPECT_EQ(slices.at(0) + slices.at(1), 16 * 12);
+  std::vector<NodeRun> runs;
+  assignment_.Reassign(7, {10, 2}, std::vector<int>{0}, &runs);
+  EXPECT_EQ(runs, (std::vector<NodeRun>{{1, {10, 2}}}));
+  assignment_.Reassign(7, {10, 2}, std::vector<int>{0, 1}, &runs);
+  EXPECT_TRUE(runs.empty());
+}
+
+TEST_F(LayerAssignmentTest, WhoHoldsItComesBeforeWhoCanFetchIt) {
+  const Placement placement = PartlyHeld(experts_);
+  std::vector<NodeFitness> nodes(3, Known(0, 1e-4));
+  nodes[0] = Known(1, 1);  // slow, and yet
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf().at(0), 16 * 9);
+  for (const int32_t expert : experts_) {
+    for (const NodeRun& run : assignment_.runs(expert)) {
+      EXPECT_EQ(run.node, run.slices.first < 9 ? 0 : 1) << expert;
+    }
+  }
+  nodes[0].fit = false;
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf(), (std::map<int, int>{{1, 16 * 12}}));
+}
+
 TEST_F(LayerAssignmentTest, ReassignsToOthersThanTheExcluded) {
   const Placement placement = Serving(3);
   const std::vector<NodeFitness> nodes(3, Known(0, 1e-4));

@@ -83,6 +83,23 @@ TEST(ExpertTraceTest, DividesWhatWasWaitedForAsTheLastAnswerDividesIt) {
   EXPECT_THAT(explanation.layers(0).remark(), HasSubstr("work of lost"));
 }
 
+TEST(ExpertTraceTest, TellsWhatPassedBeforeLateWorkWasAskedOfAnother) {
+  LayerTrace layer = Layer(3, 8, "n");
+  layer.hedge = 6;
+  layer.late = "slow";
+  layer.queue = layer.read = layer.link = 0;
+  layer.compute = 1;
+  ExpertTrace trace;
+  trace.Add(layer);
+  v1::Explanation explanation;
+  trace.ToProto(explanation.mutable_parts(), explanation.mutable_layers());
+  const auto parts = PartsOf(explanation);
+  EXPECT_DOUBLE_EQ(parts.at("hedge"), 6);
+  EXPECT_DOUBLE_EQ(parts.at("experts: CPU"), 2);
+  EXPECT_DOUBLE_EQ(parts.at("re-plan"), 0);
+  EXPECT_THAT(explanation.layers(0).remark(), HasSubstr("late work of slow"));
+}
+
 TEST(ExpertTraceTest, BoundsTheNamesOfNodes) {
   const std::string name(10'000, 'n');
   ExpertTrace trace;
