@@ -1,5 +1,18 @@
-# Third-party packages, each looked for only where a selected component needs it. Torch must come before RocksDB: RocksDB
-# sets GFLAGS_USE_TARGET_NAMESPACE, after which Caffe2 makes a broken gflags target.
+# Third-party packages, each looked for only where a selected component needs it. RocksDB is looked for after the part
+# with Torch: it sets GFLAGS_USE_TARGET_NAMESPACE, after which Caffe2 makes a broken gflags target.
+if(DELTAFIN_DEPS_DIR)
+  if(NOT IS_DIRECTORY ${DELTAFIN_DEPS_DIR}/usr/include)
+    message(FATAL_ERROR "DELTAFIN_DEPS_DIR is '${DELTAFIN_DEPS_DIR}', which deploy/collect_dependencies.sh did not make")
+  endif()
+  list(PREPEND CMAKE_PREFIX_PATH ${DELTAFIN_DEPS_DIR}/usr)
+  # By name: FindOpenSSL asks pkg-config, which knows the system's alone.
+  set(OPENSSL_INCLUDE_DIR ${DELTAFIN_DEPS_DIR}/usr/include)
+  set(OPENSSL_CRYPTO_LIBRARY ${DELTAFIN_DEPS_DIR}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libcrypto.so)
+  set(OPENSSL_SSL_LIBRARY ${DELTAFIN_DEPS_DIR}/usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/libssl.so)
+  include_directories(SYSTEM ${DELTAFIN_DEPS_DIR}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+  # The libraries find each other there, too: unlike RUNPATH, RPATH counts for them.
+  add_link_options(LINKER:--disable-new-dtags)
+endif()
 find_package(Threads REQUIRED)
 if(DELTAFIN_WITH_SPINE)
   find_package(OpenSSL REQUIRED)
@@ -8,6 +21,7 @@ if(DELTAFIN_WITH_SPINE)
   find_package(simdjson CONFIG REQUIRED)
   find_package(spdlog CONFIG REQUIRED)
   find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+  find_library(XXHASH_LIBRARY xxhash REQUIRED)
 endif()
 if(DELTAFIN_WITH_NODE OR DELTAFIN_WITH_COORDINATOR)
   find_package(Protobuf REQUIRED)
@@ -15,8 +29,7 @@ if(DELTAFIN_WITH_NODE OR DELTAFIN_WITH_COORDINATOR)
   find_program(DELTAFIN_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
   find_package(CLI11 CONFIG REQUIRED)
   find_package(CURL REQUIRED)
-  find_package(PkgConfig REQUIRED)
-  pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
+  find_package(Boost 1.81 CONFIG REQUIRED)
 endif()
 if(DELTAFIN_TESTS)
   if(CMAKE_CROSSCOMPILING)

@@ -83,7 +83,10 @@ absl::Status Coordinator::Init() {
   engine.prefill_chunk = options_.prefill_chunk;
   engine.context_tokens = options_.context_tokens;
   engine.max_sequences = options_.max_sequences;
+  engine.max_queued = options_.max_queued;
   engine.sequence_bytes = static_cast<int64_t>(plan_.sequence_bytes);
+  engine.retained_bytes = static_cast<int64_t>(plan_.retained_bytes);
+  engine.speculation = options_.speculation;
   engine.kernel = &kernel_->elementwise;
   scheduler_ = std::make_unique<Scheduler>(engine, *forward_);
   return absl::OkStatus();
@@ -137,6 +140,9 @@ absl::Status Coordinator::SettleMemory() {
   demand.context_tokens = options_.context_tokens;
   demand.max_sequences = options_.max_sequences;
   demand.prefill_chunk = options_.prefill_chunk;
+  demand.has_drafts =
+      options_.device == "cpu" && options_.speculation != SpeculationMode::kOff;
+  demand.retained_bytes = options_.prefix_cache_bytes;
   if (options_.has_own_node()) {
     demand.all_expert_bytes = AllExpertBytes(model_.spec);
     demand.tier_bytes = options_.ram_bytes;
@@ -184,11 +190,13 @@ MembershipOptions Coordinator::DescribeMembership() const {
 }
 
 absl::Status Coordinator::ConnectNodes() {
-  ASSIGN_OR_RETURN(membership_, Membership::Create(DescribeMembership()));
+  const MembershipOptions membership = DescribeMembership();
+  ASSIGN_OR_RETURN(membership_, Membership::Create(membership));
   NodeRegistry& registry = membership_->registry();
   DispatcherOptions dispatch;
   dispatch.identity = {model_.manifest_digest, "deltafin"};
   dispatch.latent_size = model_.spec.expert_shape().latent_size;
+  dispatch.extent = membership.registry.extent;
   dispatch.kernel = &kernel_->elementwise;
   dispatch.layer_timeout = options_.layer_deadline;
   dispatch.exchange.read_ahead = options_.read_ahead;

@@ -71,6 +71,7 @@ class Coordinator {
   // REQUIRES: Init returned OK.
   Membership& membership() { return *membership_; }
   const NodeRegistry& registry() const { return membership_->registry(); }
+  const ExpertDispatcher& dispatcher() const { return *dispatcher_; }
   DispatcherStats dispatcher_stats() const { return dispatcher_->stats(); }
   const std::string& metrics_listen() const { return options_.metrics_listen; }
   bool accepts_nodes() const { return options_.cluster; }

@@ -23,6 +23,26 @@ constexpr MetricInfo kPrefillTokens = {"deltafin_prefill_tokens_total",
                                        "Tokens of prompts that steps took"};
 constexpr MetricInfo kDecodeTokens = {"deltafin_decode_tokens_total", kCounter,
                                       "Generated tokens that steps took"};
+constexpr MetricInfo kCachedTokens = {
+    "deltafin_cached_prompt_tokens_total", kCounter,
+    "Tokens of prompts whose state was there already"};
+constexpr MetricInfo kPrefixRequests = {
+    "deltafin_prefix_requests_total", kCounter,
+    "Requests by whether a retained state began their prompt"};
+constexpr MetricInfo kRetainedBytes = {
+    "deltafin_retained_state_bytes", kGauge,
+    "Memory of states retained for later prompts"};
+constexpr MetricInfo kRetainedStates = {"deltafin_retained_states", kGauge,
+                                        "States retained for later prompts"};
+constexpr MetricInfo kEvictedStates = {
+    "deltafin_evicted_states_total", kCounter,
+    "Retained states that were let go for room"};
+constexpr MetricInfo kDraftSteps = {"deltafin_draft_steps_total", kCounter,
+                                    "Steps that carried guessed tokens"};
+constexpr MetricInfo kDrafted = {"deltafin_drafted_tokens_total", kCounter,
+                                 "Guessed tokens that steps took"};
+constexpr MetricInfo kAccepted = {"deltafin_accepted_tokens_total", kCounter,
+                                  "Guessed tokens that were right"};
 constexpr MetricInfo kSteps = {"deltafin_steps_total", kCounter,
                                "Steps of tokens through the model"};
 constexpr MetricInfo kLayers = {"deltafin_layers_total", kCounter,
@@ -151,6 +171,15 @@ void AddEngineMetrics(const SchedulerStats& stats, MetricsPage& page) {
   }
   page.Add(kPrefillTokens, stats.prefill_tokens);
   page.Add(kDecodeTokens, stats.decode_tokens);
+  page.Add(kCachedTokens, stats.reuse.cached_tokens);
+  page.Add(kPrefixRequests, stats.reuse.hits, {{"found", "yes"}});
+  page.Add(kPrefixRequests, stats.reuse.misses, {{"found", "no"}});
+  page.Add(kRetainedBytes, stats.reuse.retained_bytes);
+  page.Add(kRetainedStates, stats.reuse.retained_states);
+  page.Add(kEvictedStates, stats.reuse.evictions);
+  page.Add(kDraftSteps, stats.speculation.steps);
+  page.Add(kDrafted, stats.speculation.drafted);
+  page.Add(kAccepted, stats.speculation.accepted);
   page.Add(kSteps, stats.steps);
   page.Add(kLayers, stats.forward.layers);
   const std::pair<const char*, double> places[] = {

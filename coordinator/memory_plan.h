@@ -23,6 +23,12 @@ struct MemoryDemand {
   int64_t context_tokens = 0;
   int max_sequences = 1;
   int prefill_chunk = 0;
+  // Room in every sequence for the drafts of speculative decoding.
+  bool has_drafts = false;
+  // States retained for later prompts, as --prefix-cache says; absent: an
+  // eighth of what spine, sequences, step and reserve leave, at most what the
+  // sequences hold.
+  std::optional<uint64_t> retained_bytes = 0;
   // Experts in this process; 0 where other nodes hold them.
   uint64_t all_expert_bytes = 0;       // of the whole model
   std::optional<uint64_t> tier_bytes;  // as --ram says
@@ -31,6 +37,7 @@ struct MemoryDemand {
 struct MemoryPlan {
   uint64_t spine_bytes = 0;
   uint64_t sequence_bytes = 0;  // all sequences together
+  uint64_t retained_bytes = 0;
   uint64_t step_bytes = 0;
   uint64_t tier_bytes = 0;  // expert tier
   MemoryBudget budget{0};   // the same as a table

@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint32_t kMaxThreads = 1024;
 constexpr uint32_t kMaxSequences = 4096;
+constexpr uint32_t kMaxQueued = 1 << 20;
 constexpr uint32_t kMaxPrefillChunk = 65536;
 constexpr uint32_t kDefaultHeartbeatMs = 1000;
 constexpr uint32_t kMaxHeartbeatMs = 60000;
@@ -131,6 +132,25 @@ void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   }
 }
 
+void ReadReuse(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
+               FieldErrors& errors) {
+  if (!config.prefix_cache().empty()) {
+    const auto bytes = ParseByteSize(config.prefix_cache());
+    if (bytes.ok()) {
+      options.prefix_cache_bytes = *bytes;
+    } else {
+      errors.Add("prefix_cache", config.prefix_cache(),
+                 "expected a size such as 4G, or 0");
+    }
+  }
+  const auto mode = ParseSpeculationMode(config.speculate());
+  if (mode.has_value()) {
+    options.speculation = *mode;
+  } else if (!config.speculate().empty()) {
+    errors.Add("speculate", config.speculate(), "expected off, auto or force");
+  }
+}
+
 void ReadCluster(const v1::CoordinatorConfig& config,
                  CoordinatorOptions& options, FieldErrors& errors) {
   options.cluster = config.cluster();
@@ -201,6 +221,7 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
   ReadSpine(config, options, errors);
   ReadKernel(config, options, errors);
   ReadRam(config, options, errors);
+  ReadReuse(config, options, errors);
   ReadCount("threads", config.threads(), kMaxThreads, options.num_threads,
             errors);
   ReadCount("prefill_chunk", config.prefill_chunk(), kMaxPrefillChunk,
@@ -209,6 +230,8 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
             errors);
   ReadCount("max_sequences", config.max_sequences(), kMaxSequences,
             options.max_sequences, errors);
+  ReadCount("max_queued", config.max_queued(), kMaxQueued, options.max_queued,
+            errors);
   if (config.layer_deadline_ms() > 0) {
     options.layer_deadline = absl::Milliseconds(config.layer_deadline_ms());
   }

@@ -14,6 +14,7 @@
 #include "common/net/credentials.h"
 #include "common/net/keepalive.h"
 #include "coordinator/cluster/member_life.h"
+#include "coordinator/engine/request.h"
 #include "expert_node/storage/hub_environment.h"
 #include "proto/config.pb.h"
 #include "spine_node/options.h"
@@ -68,6 +69,13 @@ struct CoordinatorOptions {
   // Sequences that hold state at once; each costs the bytes that start-up
   // prints.
   int max_sequences = 8;
+  // Requests that may wait for a place; further ones are refused.
+  int max_queued = 256;
+  // States retained for requests whose prompts go on from them. Absent: a share
+  // of the memory (PlanMemory). 0: none.
+  std::optional<uint64_t> prefix_cache_bytes;
+  // Of requests that do not say.
+  SpeculationMode speculation = SpeculationMode::kAuto;
   // Where things made from a model go when its folder cannot be written.
   std::string cache_dir;
   // Tell nodes what the next layer will probably want.

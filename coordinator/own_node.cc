@@ -37,4 +37,8 @@ std::shared_ptr<grpc::Channel> OwnNode::channel() const {
   return node_->InProcessChannel();
 }
 
+StoredExperts* OwnNode::stored_experts() const {
+  return node_->stored_experts();
+}
+
 }  // namespace deltafin

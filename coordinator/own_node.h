@@ -20,6 +20,7 @@ namespace deltafin {
 
 class ExpertNode;
 class ExpertStore;
+class StoredExperts;
 
 // What the node in this process is made with.
 struct OwnNodeOptions {
@@ -42,6 +43,8 @@ class OwnNode {
   std::shared_ptr<grpc::Channel> channel() const;
   // Its experts that are on this machine.
   ExpertStore& held();
+  // What it keeps on the drive; null where that is nothing.
+  StoredExperts* stored_experts() const;
 
  private:
   OwnNode();

@@ -6,14 +6,16 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache mold pkg-config git ca-certificates
   libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev
-  libabsl-dev libssl-dev libxxhash-dev
-  nlohmann-json3-dev libsimdjson-dev libspdlog-dev libcli11-dev libcpp-httplib-dev libcurl4-openssl-dev
+  libabsl-dev libboost1.81-dev libcli11-dev libcurl4-openssl-dev librocksdb-dev libsimdjson-dev libspdlog-dev libssl-dev
+  libxxhash-dev nlohmann-json3-dev
 )
 test_packages=(
   libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev
   clang libclang-rt-dev clang-format g++-aarch64-linux-gnu qemu-user
-  python3 python3-numpy python3-grpcio python3-protobuf iproute2
+  python3 python3-numpy python3-grpcio python3-protobuf iproute2 chromium curl
 )
+# Node.js runs the tests of the page and of clients. One that came from elsewhere is left alone.
+command -v node >/dev/null || test_packages+=(nodejs npm)
 
 case "${1:-test}" in
   build) packages=("${build_packages[@]}") ;;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/log.h"
@@ -16,6 +17,8 @@
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
 #include "expert_node/storage/repository_source.h"
+#include "expert_node/storage/streaming_notice.h"
+#include "expert_node/storage_service.h"
 #include "proto/protocol_version.h"
 
 namespace deltafin {
@@ -55,32 +58,50 @@ absl::Status FillDigest(ExpertNodeOptions& options) {
   return absl::OkStatus();
 }
 
+struct OpenedExperts {
+  std::unique_ptr<ExpertStore> store;
+  InstalledExperts* installed = nullptr;  // the store, where it is one
+};
+
 // Released shards are looked through before they are hashed; an installed model
 // knows its digest.
-absl::StatusOr<std::unique_ptr<ExpertStore>> OpenExperts(
-    const ModelSpec& spec, ReadRateMeter* meter, ExpertNodeOptions& options) {
+absl::StatusOr<OpenedExperts> OpenExperts(const ModelSpec& spec,
+                                          ReadRateMeter* meter,
+                                          ExpertNodeOptions& options) {
   ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
-  std::unique_ptr<ExpertStore> experts;
+  OpenedExperts opened;
   if (layout == ModelLayout::kReleased) {
-    ASSIGN_OR_RETURN(experts, LocalStore::Open(options.model_dir, spec, meter));
+    ASSIGN_OR_RETURN(opened.store,
+                     LocalStore::Open(options.model_dir, spec, meter));
     RETURN_IF_ERROR(FillDigest(options));
-    return experts;
+    return opened;
   }
   RETURN_IF_ERROR(FillDigest(options));
   ASSIGN_OR_RETURN(
-      experts, InstalledExperts::Open(options.model_dir, spec,
-                                      options.manifest_digest, options.hub));
-  return experts;
+      std::unique_ptr<InstalledExperts> installed,
+      InstalledExperts::Open(options.model_dir, spec, options.manifest_digest,
+                             options.hub, meter));
+  opened.installed = installed.get();
+  opened.store = std::move(installed);
+  return opened;
+}
+
+KeptExperts KeptBy(InstalledExperts* installed) {
+  if (installed == nullptr) return {};
+  return {&installed->records(), &installed->fetching(),
+          [installed] { return installed->source_rate(); }};
 }
 
 // REQUIRES: options.share with peers, and the manifest's digest.
 absl::StatusOr<std::unique_ptr<ShareStore>> OpenShare(
-    const ModelSpec& spec, const ExpertNodeOptions& options) {
+    const ModelSpec& spec, ReadRateMeter* meter,
+    const ExpertNodeOptions& options) {
   const ShareOptions& share = *options.share;
   ShareStoreOptions store;
   store.folder = share.experts_folder;
   store.records.quota_bytes = share.quota_bytes;
   store.records.reserve_bytes = share.reserve_bytes;
+  store.records.meter = meter;
   std::unique_ptr<ExpertStore> source;
   if (share.repository) {
     source = std::make_unique<SourceStore>(
@@ -108,17 +129,23 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
       ReadRateOptions{options.sustained_read}, SystemClock());
   if (options.share) {
     ASSIGN_OR_RETURN(std::unique_ptr<ShareStore> share,
-                     OpenShare(spec, complete));
+                     OpenShare(spec, meter.get(), complete));
     ShareStore* const opened = share.get();
     ASSIGN_OR_RETURN(
         std::unique_ptr<ExpertNode> node,
         CreateOver(complete, spec, std::move(share), std::move(meter)));
     node->share_ = opened;
+    node->BeginUpkeep({&opened->records(), &opened->fetching(), {}});
     return node;
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<ExpertStore> experts,
+  ASSIGN_OR_RETURN(OpenedExperts experts,
                    OpenExperts(spec, meter.get(), complete));
-  return CreateOver(complete, spec, std::move(experts), std::move(meter));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<ExpertNode> node,
+      CreateOver(complete, spec, std::move(experts.store), std::move(meter)));
+  node->BeginUpkeep(KeptBy(experts.installed));
+  if (experts.installed != nullptr) node->TellStreaming(*experts.installed);
+  return node;
 }
 
 absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
@@ -168,6 +195,32 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       *store_, slices_);
 }
 
+// Records have their ledger beside them.
+void ExpertNode::BeginUpkeep(const KeptExperts& kept) {
+  upkeep_.governor = std::make_unique<MemoryGovernor>(
+      *store_, MemoryReserveOf(store_->max_capacity_bytes()));
+  LedgerOptions ledger;
+  ledger.folder =
+      kept.records == nullptr ? options_.data_dir : kept.records->folder();
+  ledger.manifest_digest = options_.manifest_digest;
+  ledger.rates = [this, source_rate = kept.source_rate] {
+    return LedgerRates{read_rate().bytes_per_second,
+                       source_rate ? source_rate() : 0};
+  };
+  upkeep_.ledger =
+      std::make_unique<LedgerKeeper>(ledger, *store_, kept.records);
+  if (kept.records == nullptr) return;
+  upkeep_.stored_experts = std::make_unique<StoredExperts>(
+      *kept.records, *kept.fetching, *store_, *upkeep_.ledger);
+  upkeep_.service = std::make_unique<StorageService>(*upkeep_.stored_experts);
+}
+
+void ExpertNode::TellStreaming(InstalledExperts& installed) const {
+  const std::string notice = StreamingNotice(
+      options_.model_dir, spec_, installed, upkeep_.ledger->found_rates());
+  if (!notice.empty()) spdlog::info("{}", notice);
+}
+
 ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }
 
 absl::Status ExpertNode::MeasureKernel() {
@@ -189,7 +242,8 @@ absl::Status ExpertNode::Start() {
   options.keepalive = KeepaliveWithin(options_.keepalive_bound);
   options.max_receive_bytes =
       MaxLayerRequestBytes(spec_, options_.max_request_tokens);
-  grpc::Service* const services[] = {service_.get()};
+  std::vector<grpc::Service*> services = {service_.get()};
+  if (upkeep_.service != nullptr) services.push_back(upkeep_.service.get());
   ASSIGN_OR_RETURN(server_, ServerLifecycle::Start(options, services));
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 // Thread-safe after Start.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,12 +17,26 @@
 #include "expert_node/expert_service.h"
 #include "expert_node/options.h"
 #include "expert_node/slice_sender.h"
+#include "expert_node/storage/ledger_keeper.h"
+#include "expert_node/storage/memory_governor.h"
 #include "expert_node/storage/read_rate_meter.h"
 #include "expert_node/storage/share_store.h"
+#include "expert_node/storage/stored_experts.h"
 #include "expert_node/storage/tiered_store.h"
 #include "proto/expert.pb.h"
 
 namespace deltafin {
+
+class InstalledExperts;
+class StorageService;
+
+// Experts on the drive that a node keeps and changes. Null: it reads shards
+// that are there for good.
+struct KeptExperts {
+  RecordStore* records = nullptr;
+  FetchingStore* fetching = nullptr;    // over the records
+  std::function<double()> source_rate;  // where what is missing comes from
+};
 
 class ExpertNode {
  public:
@@ -75,15 +90,30 @@ class ExpertNode {
   bool WaitUntilIdle(absl::Time deadline) {
     return gate_.WaitUntilEmpty(deadline);
   }
+  // Memory for experts, as it is now.
+  uint64_t tier_bytes() const { return store_->stats().capacity_bytes; }
+  // Null where the experts come from released shards.
+  StoredExperts* stored_experts() { return upkeep_.stored_experts.get(); }
 
   // Refuses new work, waits up to `drain` for what runs, then stops that at its
   // next slice and ends streams and server. Blocks. Idempotent.
   void Shutdown(absl::Duration drain);
 
  private:
+  // What Create adds: it looks after the tier and the drive below it.
+  struct Upkeep {
+    std::unique_ptr<MemoryGovernor> governor;
+    std::unique_ptr<LedgerKeeper> ledger;
+    std::unique_ptr<StoredExperts> stored_experts;  // null: none
+    std::unique_ptr<StorageService> service;        // the same
+  };
+
   ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
              ExpertStore& experts, std::unique_ptr<TieredStore> store,
              std::unique_ptr<ReadRateMeter> meter);
+  // `kept` is below the tier.
+  void BeginUpkeep(const KeptExperts& kept);
+  void TellStreaming(InstalledExperts& installed) const;
 
   const ExpertNodeOptions options_;
   const ModelSpec spec_;
@@ -92,6 +122,7 @@ class ExpertNode {
   const std::unique_ptr<TieredStore> store_;
   SliceSender slices_;
   ShareStore* share_ = nullptr;  // of store_
+  Upkeep upkeep_;
   double kernel_rate_ = 0;
   std::unique_ptr<ExpertEngine> engine_;
   v1::HandshakeReply identity_;

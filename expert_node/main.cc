@@ -15,6 +15,7 @@
 #include "expert_node/data_folder.h"
 #include "expert_node/disk_measurement.h"
 #include "expert_node/expert_node.h"
+#include "expert_node/ledger_rebuild.h"
 #include "expert_node/node_flags.h"
 #include "expert_node/node_membership.h"
 #include "expert_node/node_metrics.h"
@@ -164,6 +165,7 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   if (!command.join.data_dir.empty()) {
     ASSIGN_OR_RETURN(folder, DataFolder::Open(command.join.data_dir));
     command.options.node_id = folder->node_id();
+    command.options.data_dir = command.join.data_dir;
     command.options.sustained_read = folder->sustained_read();
   }
   ASSIGN_OR_RETURN(command.options.hub, HubAccessOfMachine(command.options));
@@ -180,6 +182,25 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   return ServeUntilAsked(command, *node, folder.get(), peers.get(), signals);
 }
 
+// Where the experts lie that a node of these options serves.
+absl::StatusOr<std::string> ExpertsFolder(const ExpertNodeOptions& options) {
+  if (options.share) return options.share->experts_folder;
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
+  return layout == ModelLayout::kReleased
+             ? options.model_dir
+             : InstalledPaths(options.model_dir).experts_folder();
+}
+
+absl::Status Run(const NodeCommand& command, TerminationSignal& signals) {
+  const std::string& data_dir = command.join.data_dir;
+  if (command.rebuild_ledger) return RebuildLedger(command.options, data_dir);
+  if (command.measure_disk > absl::ZeroDuration()) {
+    ASSIGN_OR_RETURN(const std::string folder, ExpertsFolder(command.options));
+    return RunDiskMeasurement(folder, data_dir, command.measure_disk);
+  }
+  return Serve(command, signals);
+}
+
 }  // namespace
 }  // namespace deltafin
 
@@ -193,10 +214,6 @@ int main(int argc, char** argv) {
     Fail(status);
     return kExitUsage;
   }
-  const absl::Status status =
-      command.measure_disk > absl::ZeroDuration()
-          ? RunDiskMeasurement(command.options.model_dir, command.join.data_dir,
-                               command.measure_disk)
-          : Serve(command, signals);
+  const absl::Status status = Run(command, signals);
   return status.ok() ? kExitOk : Fail(status);
 }

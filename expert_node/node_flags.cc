@@ -59,7 +59,8 @@ struct Flags {
   std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
   std::optional<uint32_t> threads, keepalive_ms;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
-  std::string test_reply_delay;             // MAX:SEED
+  bool rebuild_ledger = false;
+  std::string test_reply_delay;  // MAX:SEED
   std::optional<uint32_t> test_fail_reply;
 };
 
@@ -117,6 +118,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "reads, keep the result in --data, and end")
       ->expected(0, 1)
       ->type_name("[SECONDS]");
+  app.add_flag("--rebuild-ledger", flags.rebuild_ledger,
+               "Make the ledger of heat and quota anew from the index of what "
+               "is on the drive, and end");
   app.add_option("--ram", flags.ram,
                  "Memory for experts, as 64G or 512M. Default: all experts, at "
                  "most half of what is free");
@@ -247,7 +251,8 @@ NodeCommand CommandFrom(const Flags& flags) {
   Override(flags, config);
   absl::StatusOr<absl::Duration> measure_disk = ParseMeasureDisk(flags);
   if (!measure_disk.ok()) return Refuse(kExitUsage, measure_disk.status());
-  const bool serves = *measure_disk == absl::ZeroDuration();
+  const bool serves =
+      *measure_disk == absl::ZeroDuration() && !flags.rebuild_ledger;
   if (!serves && config.listen().empty()) config.set_listen("127.0.0.1:0");
   absl::StatusOr<ExpertNodeOptions> options = OptionsFromConfig(config);
   if (!options.ok()) return Refuse(kExitUsage, options.status());
@@ -262,6 +267,7 @@ NodeCommand CommandFrom(const Flags& flags) {
   command.options.credentials = *credentials;
   command.join.credentials = *std::move(credentials);
   command.measure_disk = *measure_disk;
+  command.rebuild_ledger = flags.rebuild_ledger;
   command.metrics = config.metrics();
   command.log_level = config.log_level();
   if (!config.cache_dir().empty()) {

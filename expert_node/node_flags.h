@@ -23,7 +23,8 @@ struct NodeCommand {
   NodeJoinOptions join;
   // Longer than zero: measure the disk for so long and end.
   absl::Duration measure_disk;
-  std::string metrics;  // HOST:PORT of the metrics page; empty: none
+  bool rebuild_ledger = false;  // and end
+  std::string metrics;          // HOST:PORT of the metrics page; empty: none
   std::string log_level;
 };
 

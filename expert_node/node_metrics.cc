@@ -37,7 +37,7 @@ constexpr MetricInfo kExpectedWasted = {
 constexpr MetricInfo kResident = {"deltafin_node_cache_resident_bytes", kGauge,
                                   "Memory that holds slices now"};
 constexpr MetricInfo kCapacity = {"deltafin_node_cache_capacity_bytes", kGauge,
-                                  "Memory set aside for slices"};
+                                  "Memory for slices, as it is now"};
 constexpr MetricInfo kQueueSeconds = {
     "deltafin_node_queue_seconds_total", kCounter,
     "Time that answered layer requests waited for their turn"};
@@ -112,7 +112,7 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kExpectedUsed, Number(counters.expected_used()));
   page.Add(kExpectedWasted, Number(counters.expected_wasted()));
   page.Add(kResident, Number(counters.resident_bytes()));
-  page.Add(kCapacity, Number(identity.ram_bytes()));
+  page.Add(kCapacity, Number(node.tier_bytes()));
   const RequestCounters& requests = node.request_counters();
   page.Add(kQueueSeconds, Seconds(requests.queue_us));
   page.Add(kReadSeconds, Seconds(requests.read_us));

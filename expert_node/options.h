@@ -50,6 +50,9 @@ struct ExpertNodeOptions {
   std::string manifest_digest;
   // Where Create keeps file digests between starts. Empty: nowhere.
   std::string digest_cache;
+  // Where a node over released shards keeps its ledger (an installed model has
+  // its own place for it). The caller has a lock on it. Empty: nowhere.
+  std::string data_dir;
   // Tells of that hashing; may be empty.
   std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
 

@@ -25,6 +25,7 @@ SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision) {
   const SequenceLayout sequence(spec);
   needs.sequence_fixed_bytes = sequence.fixed_bytes();
   needs.sequence_token_bytes = sequence.token_bytes();
+  needs.sequence_draft_bytes = sequence.draft_bytes();
   needs.step_token_bytes = Step::TokenBytes(spec);
   return needs;
 }

@@ -17,6 +17,7 @@ struct SpineMemoryNeeds {
   int64_t weight_bytes = 0;          // resident weights
   int64_t sequence_fixed_bytes = 0;  // per sequence: KDA matrices, short conv
   int64_t sequence_token_bytes = 0;  // per token and sequence: MLA latent cache
+  int64_t sequence_draft_bytes = 0;  // per sequence that takes drafts
   int64_t step_token_bytes = 0;      // per token of the largest step
   int64_t int8_file_bytes = 0;       // disk for the int8 spine; 0 with bf16
 };

@@ -31,9 +31,11 @@ class Spine {
   // A sequence that can grow to max_tokens. Errors: RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       int64_t max_tokens) = 0;
-  // An independent copy of the state now.
+  // An independent copy of the state now that can grow to max_tokens: at least
+  // what it holds. Its retained generations need not be copied. Errors:
+  // RESOURCE_EXHAUSTED.
   virtual absl::StatusOr<std::unique_ptr<SequenceState>> Fork(
-      const SequenceState& state) = 0;
+      const SequenceState& state, int64_t max_tokens) = 0;
   // Keeps the present state as a generation that TruncateTo can return to; the
   // oldest go when the option's bytes are exceeded.
   virtual absl::Status RetainGeneration(SequenceState& state) = 0;
@@ -42,6 +44,15 @@ class Spine {
   // (same bits).
   virtual absl::StatusOr<int64_t> TruncateTo(SequenceState& state,
                                              int64_t num_tokens) = 0;
+
+  // Takes back the last num_tokens ids of the step that the sequence was in
+  // last, all of them drafts (SequenceSlice); the others stay. Exact: what
+  // follows has the bits that it would have had without them. Between steps.
+  // Errors: FAILED_PRECONDITION when there are not so many drafts,
+  // UNIMPLEMENTED where description().max_drafts is 0.
+  virtual absl::Status TakeBack(SequenceState& /*state*/, int /*num_tokens*/) {
+    return absl::UnimplementedError("this spine cannot take drafts back");
+  }
 
   // --- one step; calls in this order, layers ascending ---
 

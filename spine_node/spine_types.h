@@ -29,6 +29,10 @@ struct SequenceSlice {
   SequenceState* state = nullptr;
   std::span<const int32_t> ids;
   LogitsRows logits = LogitsRows::kLast;
+  // The last so many ids are guesses that Spine::TakeBack may take back before
+  // the sequence's next step. Fewer than ids.size(), at most
+  // SpineDescription::max_drafts.
+  int num_drafts = 0;
 };
 
 // Router output of one layer for the T tokens of the step. Owned by the spine;
@@ -47,6 +51,8 @@ struct SpineDescription {
   int64_t weight_bytes = 0;          // resident
   int64_t sequence_fixed_bytes = 0;  // per sequence, whatever its length
   int64_t sequence_token_bytes = 0;  // per token and sequence
+  int max_drafts = 0;                // of a slice; 0: none can be taken back
+  int64_t sequence_draft_bytes = 0;  // per sequence, once it had drafts
 };
 
 // Where the time of the spine went since the last reset, in seconds.

@@ -154,7 +154,8 @@ class TorchSpineClient : public Spine {
   }
 
   absl::StatusOr<std::unique_ptr<SequenceState>> Fork(
-      const SequenceState& state) override {
+      const SequenceState& state,
+      int64_t /*max_tokens: as NewSequence*/) override {
     void* copy = nullptr;
     RETURN_IF_ERROR(Check(api_.fork(spine_, HandleOf(state), &copy)));
     return std::make_unique<TorchSequence>(api_, spine_, copy);

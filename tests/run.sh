@@ -46,7 +46,7 @@ check() {
 
 stage_format() {
   say "format"
-  git ls-files '*.cc' '*.h' | xargs -r clang-format --dry-run --Werror
+  git ls-files '*.cc' '*.h' '*.cu' '*.cuh' | xargs -r clang-format --dry-run --Werror
 }
 
 # The hash matrix over real processes, the kernels and the spine.

@@ -4,8 +4,12 @@
 
 #include "common/base/check.h"
 #include "spdlog/fmt/fmt.h"
+#if defined(__x86_64__)
+#include "xxh_x86dispatch.h"  // the widest vectors that this machine has
+#else
 #define XXH_INLINE_ALL
 #include "xxhash.h"
+#endif
 
 namespace deltafin {
 

@@ -36,50 +36,65 @@ std::optional<uint64_t> NumberAfter(const std::string& path,
   return std::nullopt;
 }
 
+// Beyond what any machine has; limits may be up to 2^64.
+constexpr uint64_t kMostBytes = uint64_t{1} << 62;
+
 // The names a cgroup version uses.
 struct CgroupVersion {
   const char* mount;  // below the cgroup root
   const char* limit;
+  const char* soft_limit;  // beyond it the group is slowed down
   const char* usage;
   const char* inactive_key;
   const char* active_key;
 };
-constexpr CgroupVersion kVersion1 = {
-    "/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes",
-    "total_inactive_file", "total_active_file"};
-constexpr CgroupVersion kVersion2 = {"", "/memory.max", "/memory.current",
-                                     "inactive_file", "active_file"};
+constexpr CgroupVersion kVersion1 = {"/memory",
+                                     "/memory.limit_in_bytes",
+                                     "",
+                                     "/memory.usage_in_bytes",
+                                     "total_inactive_file",
+                                     "total_active_file"};
+constexpr CgroupVersion kVersion2 = {"",
+                                     "/memory.max",
+                                     "/memory.high",
+                                     "/memory.current",
+                                     "inactive_file",
+                                     "active_file"};
 
-// What one group still allows, or nullopt when it sets no limit.
-std::optional<uint64_t> AvailableInGroup(const std::string& group,
-                                         const CgroupVersion& version) {
-  const auto limit = NumberIn(group + version.limit);
+// What one group still allows, below zero where it has more than that, or
+// nullopt when it sets no limit.
+std::optional<int64_t> HeadroomInGroup(const std::string& group,
+                                       const CgroupVersion& version) {
+  auto limit = NumberIn(group + version.limit);
+  const auto soft_limit = NumberIn(group + version.soft_limit);
+  if (soft_limit && (!limit || *soft_limit < *limit)) limit = soft_limit;
   const auto usage = NumberIn(group + version.usage);
   if (!limit || !usage) return std::nullopt;
   const std::string stat = group + "/memory.stat";
   const uint64_t cache = NumberAfter(stat, version.inactive_key).value_or(0) +
                          NumberAfter(stat, version.active_key).value_or(0);
   const uint64_t held = *usage > cache ? *usage - cache : 0;
-  return *limit > held ? *limit - held : 0;
+  return static_cast<int64_t>(std::min(*limit, kMostBytes)) -
+         static_cast<int64_t>(std::min(held, kMostBytes));
 }
 
 // The tightest of a group and its ancestors; a container may see its own group
 // as the root, so the root is asked too.
-uint64_t AvailableInHierarchy(const std::string& root, std::string group,
-                              const CgroupVersion& version) {
-  uint64_t available = std::numeric_limits<uint64_t>::max();
+int64_t HeadroomInHierarchy(const std::string& root, std::string group,
+                            const CgroupVersion& version) {
+  int64_t headroom = kMostBytes;
   while (true) {
-    const auto here = AvailableInGroup(root + version.mount + group, version);
-    if (here) available = std::min(available, *here);
+    const auto here = HeadroomInGroup(root + version.mount + group, version);
+    if (here) headroom = std::min(headroom, *here);
     const size_t slash = group.rfind('/');
-    if (slash == std::string::npos) return available;
+    if (slash == std::string::npos) return headroom;
     group.resize(slash);
   }
 }
 
 // Lines are "id:controllers:path"; version 2 has no controllers.
-uint64_t AvailableInCgroups(const MemorySources& sources) {
-  uint64_t available = std::numeric_limits<uint64_t>::max();
+int64_t HeadroomInCgroups(const MemorySources& sources) {
+  int64_t headroom = kMostBytes;
   std::ifstream file(sources.proc + "/self/cgroup");
   std::string line;
   while (std::getline(file, line)) {
@@ -91,14 +106,14 @@ uint64_t AvailableInCgroups(const MemorySources& sources) {
         fmt::format(",{},", line.substr(first + 1, second - first - 1));
     const std::string group = line.substr(second + 1);
     if (controllers == ",,") {
-      available = std::min(
-          available, AvailableInHierarchy(sources.cgroup, group, kVersion2));
+      headroom = std::min(
+          headroom, HeadroomInHierarchy(sources.cgroup, group, kVersion2));
     } else if (controllers.find(",memory,") != std::string::npos) {
-      available = std::min(
-          available, AvailableInHierarchy(sources.cgroup, group, kVersion1));
+      headroom = std::min(
+          headroom, HeadroomInHierarchy(sources.cgroup, group, kVersion1));
     }
   }
-  return available;
+  return headroom;
 }
 
 // The power of 1,024 that a unit stands for, or -1.
@@ -115,13 +130,20 @@ int UnitPower(std::string_view unit) {
 
 }  // namespace
 
-absl::StatusOr<uint64_t> AvailableMemory(const MemorySources& sources) {
+absl::StatusOr<int64_t> MemoryHeadroom(const MemorySources& sources) {
   const std::string meminfo = sources.proc + "/meminfo";
   const auto kilobytes = NumberAfter(meminfo, "MemAvailable:");
   if (!kilobytes) {
     return absl::UnavailableError(meminfo + " has no MemAvailable line");
   }
-  return std::min(*kilobytes * 1024, AvailableInCgroups(sources));
+  const uint64_t machine = std::min(*kilobytes, kMostBytes / 1024) * 1024;
+  return std::min(static_cast<int64_t>(machine), HeadroomInCgroups(sources));
+}
+
+absl::StatusOr<uint64_t> AvailableMemory(const MemorySources& sources) {
+  const absl::StatusOr<int64_t> headroom = MemoryHeadroom(sources);
+  if (!headroom.ok()) return headroom.status();
+  return static_cast<uint64_t>(std::max<int64_t>(*headroom, 0));
 }
 
 absl::StatusOr<uint64_t> ParseByteSize(std::string_view text) {

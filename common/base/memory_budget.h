@@ -21,10 +21,12 @@ struct MemorySources {
 };
 
 // Bytes this process can still take without swapping: the machine's
-// MemAvailable, or less where a cgroup (v1 or v2) sets a limit; page cache
-// inside the limit counts as available. Errors: UNAVAILABLE when the kernel
-// does not say.
+// MemAvailable, or less where a cgroup (v1 or v2) sets a limit, a hard or a
+// soft one; page cache inside the limit counts as available. Errors:
+// UNAVAILABLE when the kernel does not say.
 absl::StatusOr<uint64_t> AvailableMemory(const MemorySources& sources = {});
+// The same, below zero by what a group has beyond its limit.
+absl::StatusOr<int64_t> MemoryHeadroom(const MemorySources& sources = {});
 
 // "1234", "512K", "512M", "8G", "1.5T", each also with "B" or "iB"; powers of
 // 1,024. Errors: INVALID_ARGUMENT with the text.

@@ -3,10 +3,17 @@
 #include <algorithm>
 
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/net/credentials.h"
+#include "common/net/http_routes.h"
+#include "common/net/listen_address.h"
 
 namespace deltafin {
 namespace {
 
+constexpr int kMaxConnections = 32;
+constexpr size_t kMaxBodyBytes = 1024;  // read and ignored
+constexpr absl::Duration kSilence = absl::Seconds(2);
 constexpr char kContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
 std::string_view NameOf(MetricType type) {
@@ -100,14 +107,23 @@ std::string MetricsPage::text() const {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(
     const std::string& listen, std::function<void(MetricsPage&)> fill) {
+  ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(listen));
+  RETURN_IF_ERROR(
+      RequireProtected("listen on", address, /*is_plaintext=*/true));
   HttpServerOptions options;
   options.listen = listen;
+  options.max_connections = kMaxConnections;
+  options.max_body_bytes = kMaxBodyBytes;
+  options.header_timeout = kSilence;
+  options.body_timeout = kSilence;
+  options.write_timeout = kSilence;
   auto server = HttpServer::Start(
-      options, {{"/metrics", kContentType, [fill = std::move(fill)] {
-                   MetricsPage page;
-                   fill(page);
-                   return page.text();
-                 }}});
+      options,
+      FixedRoutes({{"/metrics", kContentType, [fill = std::move(fill)] {
+                      MetricsPage page;
+                      fill(page);
+                      return page.text();
+                    }}}));
   if (server.ok()) {
     spdlog::info("metrics on http://{}/metrics", (*server)->address());
   }

@@ -18,55 +18,56 @@ namespace {
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
-// The only place where the command line connects to a coordinator.
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectAdmin(
-    const AdminTarget& target) {
-  absl::StatusOr<ListenAddress> address =
-      ListenAddress::Parse(target.coordinator);
-  absl::Status usable = address.status();
-  if (address.ok()) {
-    usable =
-        RequireProtected("connect to", *address, !target.credentials.any());
+    const std::string& flag, const std::string& address,
+    const CredentialFiles& credentials) {
+  const absl::StatusOr<ListenAddress> parsed = ListenAddress::Parse(address);
+  absl::Status usable = parsed.status();
+  if (parsed.ok()) {
+    usable = RequireProtected("connect to", *parsed, !credentials.any());
   }
-  if (usable.ok()) usable = target.credentials.Check();
+  if (usable.ok()) usable = credentials.Check();
   if (!usable.ok()) {
-    return UsageError("--coordinator: " + std::string(usable.message()));
+    return UsageError(flag + ": " + std::string(usable.message()));
   }
-  ASSIGN_OR_RETURN(const Credentials credentials,
-                   Credentials::Load(target.credentials, absl::Now()));
-  return credentials.Connect(target.coordinator, grpc::ChannelArguments());
+  ASSIGN_OR_RETURN(const Credentials loaded,
+                   Credentials::Load(credentials, absl::Now()));
+  return loaded.Connect(address, grpc::ChannelArguments());
 }
 
-void SetDeadline(grpc::ClientContext* context) {
+void SetAdminDeadline(grpc::ClientContext* context) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
 }
-
-}  // namespace
 
 void AdminClient::AddFlags(CLI::App& app, AdminTarget* target) {
   app.add_option("--coordinator", target->coordinator,
                  "HOST:PORT where `deltafin serve` listens")
       ->capture_default_str();
-  CredentialFiles& files = target->credentials;
-  app.add_option(
-      "--cluster-token-file", files.cluster_token_file,
-      "File with the cluster's token, where the coordinator has one");
-  app.add_option("--tls-ca", files.tls_ca,
+  AddCredentialFlags(app, &target->credentials);
+}
+
+void AddCredentialFlags(CLI::App& app, CredentialFiles* files) {
+  app.add_option("--cluster-token-file", files->cluster_token_file,
+                 "File with the cluster's token, where it has one");
+  app.add_option("--tls-ca", files->tls_ca,
                  "Instead of a token: ca.crt of deltafin certs init");
-  app.add_option("--tls-cert", files.tls_cert,
+  app.add_option("--tls-cert", files->tls_cert,
                  "This machine's certificate, of deltafin certs issue");
-  app.add_option("--tls-key", files.tls_key, "Its key");
+  app.add_option("--tls-key", files->tls_key, "Its key");
 }
 
 absl::StatusOr<AdminClient> AdminClient::Create(const AdminTarget& target) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel,
-                   ConnectAdmin(target));
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<grpc::Channel> channel,
+      ConnectAdmin("--coordinator", target.coordinator, target.credentials));
   return AdminClient(target.coordinator, v1::AdminService::NewStub(channel));
 }
 
 absl::StatusOr<v1::ClusterHealth> AdminClient::GetHealth() {
   grpc::ClientContext context;
-  SetDeadline(&context);
+  SetAdminDeadline(&context);
   v1::ClusterHealth health;
   RETURN_IF_ERROR(Describe(stub_->GetHealth(&context, {}, &health)));
   return health;
@@ -75,7 +76,7 @@ absl::StatusOr<v1::ClusterHealth> AdminClient::GetHealth() {
 absl::StatusOr<v1::PlacementReport> AdminClient::GetPlacement(
     const v1::GetPlacementRequest& request) {
   grpc::ClientContext context;
-  SetDeadline(&context);
+  SetAdminDeadline(&context);
   v1::PlacementReport report;
   RETURN_IF_ERROR(Describe(stub_->GetPlacement(&context, request, &report)));
   return report;
@@ -83,7 +84,7 @@ absl::StatusOr<v1::PlacementReport> AdminClient::GetPlacement(
 
 absl::StatusOr<v1::Explanation> AdminClient::Explain(uint64_t request) {
   grpc::ClientContext context;
-  SetDeadline(&context);
+  SetAdminDeadline(&context);
   v1::ExplainRequest wanted;
   wanted.set_request(request);
   v1::Explanation explanation;

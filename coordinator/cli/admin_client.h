@@ -28,6 +28,19 @@ struct AdminTarget {
   CredentialFiles credentials = {};
 };
 
+// Adds --cluster-token-file, --tls-ca, --tls-cert and --tls-key.
+void AddCredentialFlags(CLI::App& app, CredentialFiles* files);
+
+// A channel to `address`, the value of `flag`; connects with the first call.
+// Errors: UsageError for an address that is none or that may not be called;
+// those of Credentials::Load.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectAdmin(
+    const std::string& flag, const std::string& address,
+    const CredentialFiles& credentials);
+
+// Ends every call of the command line but those that are watched.
+void SetAdminDeadline(grpc::ClientContext* context);
+
 class AdminClient {
  public:
   // Adds --coordinator and the flags of credentials.

@@ -94,6 +94,7 @@ absl::StatusOr<GenerationOutput> Generate(const ChatRequest& chat,
   ASSIGN_OR_RETURN(Prompt prompt, ChatPrompt(chat, context.tokenizer));
   GenerationRequest request = context.sampling;
   request.prompt_ids = std::move(prompt.ids);
+  request.shared_prefix_tokens = prompt.shared_tokens;
   ReplyPrinter printer(isatty(STDOUT_FILENO) != 0);
   GenerationCallbacks callbacks;
   callbacks.on_text = [&](std::string_view content,

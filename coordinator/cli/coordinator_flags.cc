@@ -85,6 +85,13 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "Memory for experts in this process, such as 8G (default: what is left)");
   add("--context", context_,
       "Tokens a sequence may reach, prompt included (default: 8192)");
+  add("--prefix-cache", prefix_cache_,
+      "Memory for states of ended requests, from which prompts that begin with "
+      "the same text go on, such as 4G (default: a share; 0: none); changes no "
+      "bit");
+  add("--speculate", speculate_,
+      "Guess tokens that probably follow and check them in one step: auto "
+      "(default, where it saves time), off, force; changes no bit");
   add("--cache-dir", cache_dir_,
       "Where the int8 spine goes when the model folder is read-only (default: "
       "~/.cache/deltafin)");
@@ -168,6 +175,8 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(layer_deadline_ms_,
              [&](uint32_t v) { config.set_layer_deadline_ms(v); });
   SetIfGiven(read_ahead_, [&](const auto& v) { config.set_read_ahead(v); });
+  SetIfGiven(prefix_cache_, [&](const auto& v) { config.set_prefix_cache(v); });
+  SetIfGiven(speculate_, [&](const auto& v) { config.set_speculate(v); });
   SetIfGiven(cluster_token_file_,
              [&](const auto& v) { config.set_cluster_token_file(v); });
   SetIfGiven(tls_ca_, [&](const auto& v) { config.set_tls_ca(v); });

@@ -10,6 +10,9 @@
 
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
+#include "common/net/exit_code.h"
+#include "common/net/secret_file.h"
+#include "coordinator/cli/endpoint_loss.h"
 #include "coordinator/cli/eval_windows.h"
 #include "coordinator/cli/loss.h"
 #include "coordinator/cli/row_file.h"
@@ -20,6 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
+constexpr uint64_t kMaxKeyBytes = 4096;
 
 constexpr char kFooter[] = R"(
 Each window is the beginning-of-text token and the next W - 1 tokens of the
@@ -27,7 +31,9 @@ text; the loss is the mean over all predicted tokens.
 
 Examples:
   deltafin eval --text book.txt --window 4096 --max-windows 1
-  deltafin eval --model DIR --text book.txt --spine int8 --against bf16)";
+  deltafin eval --model DIR --text book.txt --spine int8 --against bf16
+  deltafin eval --text book.txt --window 1024 --compare http://HOST:8000/v1 \
+      --compare-model NAME)";
 
 struct SpineResult {
   std::string spine;  // as the spine names itself
@@ -152,23 +158,75 @@ EvalCommand::EvalCommand(CLI::App& app) {
   app.add_option("--against", against_,
                  "Compare with the spine of this precision: bf16 or int8")
       ->check(CLI::IsMember({"bf16", "int8"}));
+  app.add_option("--compare", compare_url_,
+                 "Compare with the model behind an OpenAI-compatible endpoint "
+                 "that scores prompts: http://HOST:PORT/v1");
+  app.add_option("--compare-model", compare_model_,
+                 "With --compare: the model's name there");
+  app.add_option("--compare-key-file", compare_key_file_,
+                 "With --compare: file with the key to show");
+  app.add_option("--compare-as", compare_as_,
+                 "With --compare: send windows as text, or as the ids of this "
+                 "model's tokenizer")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"text", "ids"}));
   app.add_flag("--json", json_, "Print one JSON object");
 }
 
 absl::Status EvalCommand::Run(TerminationSignal& /*signals*/) {
+  if (!compare_url_.empty() && compare_model_.empty()) {
+    return UsageError("--compare needs --compare-model");
+  }
+  if (!compare_url_.empty() && !against_.empty()) {
+    return UsageError("--compare and --against: give one of them");
+  }
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
+  options.prefix_cache_bytes = 0;  // nothing comes after it
   if (options.context_tokens == 0) options.context_tokens = window_;
   Coordinator coordinator(options);
   RETURN_IF_ERROR(coordinator.ReadModel());
   ASSIGN_OR_RETURN(const Windows windows,
                    ReadWindows(text_file_, coordinator, window_, max_windows_));
   if (!against_.empty()) return Compare(coordinator, options, windows);
+  if (!compare_url_.empty()) return CompareEndpoint(coordinator, windows);
   ASSIGN_OR_RETURN(const SpineResult result,
                    Measure(coordinator, windows, [](std::span<const float>) {
                      return absl::OkStatus();
                    }));
   Print(result, json_);
+  return absl::OkStatus();
+}
+
+absl::Status EvalCommand::CompareEndpoint(Coordinator& coordinator,
+                                          const Windows& windows) const {
+  EndpointModel there;
+  there.endpoint.url = compare_url_;
+  there.name = compare_model_;
+  there.form = compare_as_ == "ids" ? WindowForm::kIds : WindowForm::kText;
+  if (!compare_key_file_.empty()) {
+    ASSIGN_OR_RETURN(there.endpoint.key,
+                     ReadSecretFile(compare_key_file_, kMaxKeyBytes));
+    const size_t end = there.endpoint.key.find_first_of(" \r\n");
+    there.endpoint.key = there.endpoint.key.substr(0, end);
+  }
+  SpineResult against;
+  against.spine = compare_model_;
+  against.windows = windows.size();
+  RETURN_IF_ERROR(
+      MeasureEndpoint(there, windows, coordinator.tokenizer(), against.loss));
+  ASSIGN_OR_RETURN(const SpineResult here,
+                   Measure(coordinator, windows, [](std::span<const float>) {
+                     return absl::OkStatus();
+                   }));
+  if (!json_) {
+    std::fputs((LossLine(here) + LossLine(against)).c_str(), stdout);
+    return absl::OkStatus();
+  }
+  Json report = LossJson(here);
+  report["against"] = LossJson(against);
+  report["nll_difference"] = here.loss.mean_nll() - against.loss.mean_nll();
+  std::puts(report.dump().c_str());
   return absl::OkStatus();
 }
 

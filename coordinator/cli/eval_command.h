@@ -23,12 +23,20 @@ class EvalCommand final : public Command {
   // Measures with the given spine, then with the other one.
   absl::Status Compare(Coordinator& coordinator, CoordinatorOptions options,
                        const Windows& windows) const;
+  // Measures here, then at the endpoint.
+  absl::Status CompareEndpoint(Coordinator& coordinator,
+                               const Windows& windows) const;
 
   CoordinatorFlags coordinator_flags_;
   std::string text_file_;
   int window_ = 1024;
   int max_windows_ = 0;  // 0: the whole text
   std::string against_;  // a --spine to compare with, or empty
+  // An endpoint to compare with, or empty; with its model, key and form.
+  std::string compare_url_;
+  std::string compare_model_;
+  std::string compare_key_file_;
+  std::string compare_as_ = "text";
   bool json_ = false;
 };
 

@@ -19,6 +19,7 @@
 #include "coordinator/cli/doctor_command.h"
 #include "coordinator/cli/drain_command.h"
 #include "coordinator/cli/eval_command.h"
+#include "coordinator/cli/experts_command.h"
 #include "coordinator/cli/explain_command.h"
 #include "coordinator/cli/health_command.h"
 #include "coordinator/cli/info_command.h"
@@ -93,6 +94,8 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
       app, "fetch-experts", "Bring the experts an installed model lacks"));
   all.push_back(Add<DoctorCommand>(
       app, "doctor", "What is missing or damaged in an installed model"));
+  all.push_back(Add<ExpertsCommand>(
+      app, "experts", "What a node keeps on its drive, and changing that"));
   all.push_back(Add<InfoCommand>(
       app, "info", "What a model needs against what this machine has"));
   all.push_back(

@@ -40,6 +40,7 @@ absl::StatusOr<Prompt> ChatPrompt(const ChatRequest& chat,
   Prompt prompt;
   ASSIGN_OR_RETURN(prompt.ids, EncodeChat(tokenizer, chat));
   prompt.chat = InitialChannel(chat.thinking);
+  prompt.shared_tokens = CountSharedTokens(tokenizer, chat, prompt.ids);
   return prompt;
 }
 

@@ -25,6 +25,8 @@ struct Prompt {
   std::vector<int32_t> ids;
   // The element that a chat prompt ends in; absent outside of chat.
   std::optional<OutputChannel> chat;
+  // Of a chat: how many ids other chats share (CountSharedTokens).
+  int64_t shared_tokens = 0;
 };
 
 // low, high, max or off. Errors: a usage error.

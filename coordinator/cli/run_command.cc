@@ -50,6 +50,7 @@ absl::Status RunCommand::Run(TerminationSignal& signals) {
   ASSIGN_OR_RETURN(GenerationRequest request, generation_flags_.Request());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
+  options.prefix_cache_bytes = 0;  // nothing comes after it
   Coordinator coordinator(std::move(options));
   Generation generation(coordinator);
   // While the model loads there is nothing to end in good order.

@@ -84,6 +84,10 @@ Json StatsJson(const RunStatistics& statistics) {
           {"steps_with_two_or_more", scheduler.steps_with_two_or_more},
           {"max_tokens_in_step", scheduler.max_tokens_in_step},
           {"requests_finished", scheduler.requests_finished},
+          {"cached_prompt_tokens", scheduler.reuse.cached_tokens},
+          {"draft_steps", scheduler.speculation.steps},
+          {"drafted_tokens", scheduler.speculation.drafted},
+          {"accepted_tokens", scheduler.speculation.accepted},
           {"seconds", SecondsJson(scheduler.forward)},
           {"seconds_per_token", per_token},
           {"nodes", nodes}};

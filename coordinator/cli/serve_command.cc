@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,9 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/frontend/inference_service.h"
+#include "coordinator/http_api.h"
 #include "coordinator/slice_supply.h"
+#include "expert_node/storage_service.h"
 
 namespace deltafin {
 namespace {
@@ -32,12 +35,14 @@ constexpr absl::Duration kDrain = absl::Seconds(30);
 
 constexpr char kFooter[] = R"(
 Serves deltafin.v1.InferenceService (proto/inference.proto), the standard health
-service and reflection. Prints "listening on HOST:PORT" when ready. SIGTERM,
+service and reflection; with --http also the OpenAI-compatible HTTP API
+(docs/http_api.md). Prints "listening on HOST:PORT" when ready. SIGTERM,
 SIGHUP or Ctrl-C refuses new requests, lets running ones end for 30 seconds,
 then ends; a second one ends at once.
 
 Examples:
   deltafin serve
+  deltafin serve --http 127.0.0.1:8080
   deltafin serve --model /models/Kimi-K3 --spine int8 --listen 127.0.0.1:9000
   deltafin serve --config /etc/deltafin/coordinator.txtpb)";
 
@@ -76,6 +81,18 @@ absl::Status CheckListen(const std::string& flag, const std::string& listen,
   return RequireFreePort(*address);
 }
 
+absl::Status CheckHttp(const HttpApiOptions& http) {
+  if (http.listen.empty()) return absl::OkStatus();
+  const absl::Status status = CheckHttpApiOptions(http);
+  if (absl::IsInvalidArgument(status)) {
+    return UsageError("--http: " + std::string(status.message()));
+  }
+  RETURN_IF_ERROR(status);
+  ASSIGN_OR_RETURN(const ListenAddress address,
+                   ListenAddress::Parse(http.listen));
+  return RequireFreePort(address);
+}
+
 // Lets the health service say of the InferenceService what the cluster can do,
 // for as long as this lives.
 class ServingWatch {
@@ -94,6 +111,15 @@ class ServingWatch {
   RegistryTicker& ticker_;
 };
 
+// `http` may be null.
+void DrainBoth(ServerLifecycle& server, HttpApi* http) {
+  std::thread http_drain([http] {
+    if (http != nullptr) http->Shutdown(kDrain);
+  });
+  server.Shutdown(kDrain);
+  http_drain.join();
+}
+
 }  // namespace
 
 ServeCommand::ServeCommand(CLI::App& app) {
@@ -106,6 +132,10 @@ ServeCommand::ServeCommand(CLI::App& app) {
   app.add_option("--max-sequences", max_sequences_,
                  "Requests that run at once (default: 8)")
       ->check(CLI::Range(1, 4096));
+  app.add_option("--max-queued", max_queued_,
+                 "Requests that may wait for a place (default: 256)")
+      ->check(CLI::Range(1, 1 << 20));
+  http_flags_.AddTo(app);
   app.add_flag("--stats", stats_, "Tell at the end where the time went");
   app.add_flag("--json", json_, "With --stats: as one JSON object");
 }
@@ -115,6 +145,7 @@ absl::Status ServeCommand::Run(TerminationSignal& signals) {
                    coordinator_flags_.Config());
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   if (max_sequences_.has_value()) options.max_sequences = *max_sequences_;
+  if (max_queued_.has_value()) options.max_queued = *max_queued_;
   ServerOptions server;
   server.credentials = options.credentials;
   server.listen = config.listen().empty() ? kDefaultListen : config.listen();
@@ -125,12 +156,15 @@ absl::Status ServeCommand::Run(TerminationSignal& signals) {
     RETURN_IF_ERROR(CheckListen("--metrics", options.metrics_listen,
                                 /*is_plaintext=*/true));
   }
+  ASSIGN_OR_RETURN(const HttpApiOptions http, http_flags_.Options(config));
+  RETURN_IF_ERROR(CheckHttp(http));
   Coordinator coordinator(std::move(options));
-  return Serve(coordinator, server, signals);
+  return Serve(coordinator, server, http, signals);
 }
 
 absl::Status ServeCommand::Serve(Coordinator& coordinator,
                                  const ServerOptions& server_options,
+                                 const HttpApiOptions& http_options,
                                  TerminationSignal& signals) const {
   RETURN_IF_ERROR(coordinator.Init());
   RETURN_IF_ERROR(coordinator.Start());
@@ -151,6 +185,11 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
     services.push_back(&cluster);
     services.push_back(&slices.service());
   }
+  std::unique_ptr<StorageService> storage;
+  if (StoredExperts* const stored = membership.stored_experts()) {
+    storage = std::make_unique<StorageService>(*stored);
+    services.push_back(storage.get());
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<ServerLifecycle> server,
                    ServerLifecycle::Start(server_options, services));
   std::unique_ptr<HttpServer> metrics;
@@ -162,14 +201,23 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
           AddSupplyMetrics(slices, page);
         }));
   }
+  std::unique_ptr<HttpApi> http;
+  if (!http_options.listen.empty()) {
+    ASSIGN_OR_RETURN(http, HttpApi::Start(http_options, coordinator,
+                                          ModelName(coordinator.model().dir)));
+    std::printf("HTTP API at %s/v1\n", http->url().c_str());
+  }
   const ServingWatch watch(membership.ticker(), *server);
   AwaitedSignal ending(signals);
   std::printf("listening on %s\n", server->address().c_str());
   std::fflush(stdout);
   spdlog::info("signal {}: draining", ending.Wait());
   admin.EndDrains();
-  server->Shutdown(kDrain);
-  if (!stats_) return absl::OkStatus();
+  DrainBoth(*server, http.get());
+  return stats_ ? PrintStats(coordinator) : absl::OkStatus();
+}
+
+absl::Status ServeCommand::PrintStats(const Coordinator& coordinator) const {
   const RunStatistics statistics = coordinator.Statistics();
   const std::string text =
       json_ ? StatisticsJson(statistics) + '\n' : StatsTable(statistics);

@@ -10,6 +10,7 @@
 
 #include "coordinator/cli/command.h"
 #include "coordinator/cli/coordinator_flags.h"
+#include "coordinator/cli/http_flags.h"
 
 namespace deltafin {
 
@@ -23,11 +24,15 @@ class ServeCommand final : public Command {
 
  private:
   absl::Status Serve(Coordinator& coordinator, const ServerOptions& server,
+                     const HttpApiOptions& http,
                      TerminationSignal& signals) const;
+  absl::Status PrintStats(const Coordinator& coordinator) const;
 
   CoordinatorFlags coordinator_flags_;
   std::optional<std::string> listen_;
   std::optional<int> max_sequences_;
+  std::optional<int> max_queued_;
+  HttpFlags http_flags_;
   bool stats_ = false;
   bool json_ = false;
 };

@@ -47,6 +47,25 @@ void AddSteps(const SchedulerStats& scheduler, Table& table) {
                   scheduler.max_tokens_in_step));
 }
 
+// What saved work, where something did.
+void AddSavings(const SchedulerStats& scheduler, Table& table) {
+  const ReuseStats& reuse = scheduler.reuse;
+  if (reuse.hits > 0) {
+    table.Line(fmt::format(
+        "prompts: {} of {} went on from a retained state, {} tokens not "
+        "computed again; {} states hold {}",
+        reuse.hits, reuse.hits + reuse.misses, reuse.cached_tokens,
+        reuse.retained_states, FormatByteSize(reuse.retained_bytes)));
+  }
+  const SpeculationStats& guesses = scheduler.speculation;
+  if (guesses.steps > 0) {
+    table.Line(fmt::format("guesses: {} in {} steps, {} right ({:.2f} a step)",
+                           guesses.drafted, guesses.steps, guesses.accepted,
+                           static_cast<double>(guesses.accepted) /
+                               static_cast<double>(guesses.steps)));
+  }
+}
+
 void AddSettings(const RunSettings& settings, Table& table) {
   table.Line(fmt::format(
       "spine {}, kernel {}, threads {}, prefill chunk {}, context {}, "
@@ -89,6 +108,7 @@ std::string StatsTable(const RunStatistics& statistics) {
                          scheduler.prefill_tokens, scheduler.decode_tokens));
   AddTimes(scheduler.forward, table);
   AddSteps(scheduler, table);
+  AddSavings(scheduler, table);
   AddSettings(statistics.settings, table);
   table.Line(fmt::format("{:<22}{:<10}{:>8}{:>12}{:>9}{:>9}{:>10}{:>12}",
                          "node", "kernel", "threads", "slices", "hits",

@@ -316,6 +316,7 @@ void NodeRegistry::SettleState(int slot) {
   if (record.state == before) return;
   const bool is_new = before == MemberState::kGone && !record.life.has_joined;
   if (is_new) return;  // the user knows whom he named
+  NoteEvent(record, before);
   if (record.state == MemberState::kGone) {
     record.channel.reset();
     record.gone_since = now;

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "coordinator/cluster/cluster_events.h"
 #include "coordinator/cluster/cluster_health.h"
 #include "coordinator/cluster/cluster_view.h"
 #include "coordinator/cluster/copy_orders.h"
@@ -127,6 +128,8 @@ class NodeRegistry : public ClusterView {
   absl::StatusOr<v1::PlacementReport> ReportPlacement(
       const v1::GetPlacementRequest& request) const;
 
+  const ModelExtent& extent() const { return options_.extent; }
+
   // Notices who has been silent, and works out what is to be copied. Several
   // times in a heartbeat, by one thread.
   void Tick();
@@ -142,6 +145,9 @@ class NodeRegistry : public ClusterView {
   Judgement judgement() const;
   // Those that serve or drain, by slot.
   std::vector<ConnectedMember> members_in_service() const;
+  // Changes of state, oldest first, but for those of members that the user
+  // named and that were not heard of yet.
+  std::vector<ClusterEvent> events() const;
 
  private:
   absl::StatusOr<int> SlotFor(const v1::JoinRequest& request)
@@ -163,6 +169,8 @@ class NodeRegistry : public ClusterView {
   // Brings states, weights and placement up to date with the facts.
   void Settle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SettleState(int slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteEvent(const MemberRecord& record, MemberState before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SettleWeights() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -195,6 +203,7 @@ class NodeRegistry : public ClusterView {
   mutable Mutex mutex_;
   EpochFile epochs_ ABSL_GUARDED_BY(mutex_);
   MemberTable table_ ABSL_GUARDED_BY(mutex_);
+  ClusterEvents events_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const Placement> placement_ ABSL_GUARDED_BY(mutex_);
   // Ids of nodes out of service, members or not.
   std::set<std::string> drained_ ABSL_GUARDED_BY(mutex_);

@@ -102,6 +102,25 @@ const CopyCounts& NodeRegistry::Copies() const {
   return copies_.copies;
 }
 
+std::vector<ClusterEvent> NodeRegistry::events() const {
+  MutexLock lock(mutex_);
+  return {events_.events().begin(), events_.events().end()};
+}
+
+void NodeRegistry::NoteEvent(const MemberRecord& record, MemberState before) {
+  ClusterEvent event;
+  event.time = clock_.Now();
+  event.node = record.name;
+  event.node_id = record.id;
+  event.from = std::string(NameOf(before));
+  event.to = record.has_left ? "left" : std::string(NameOf(record.state));
+  const bool in_trouble = record.state == MemberState::kSuspect;
+  if (in_trouble) {
+    event.why = record.life.failure ? record.last_error : "no heartbeat";
+  }
+  events_.Add(std::move(event));
+}
+
 std::vector<ConnectedMember> NodeRegistry::members_in_service() const {
   MutexLock lock(mutex_);
   std::vector<ConnectedMember> members;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/status_macros.h"
 #include "kernels/kernel_registry.h"
 
 namespace deltafin {
@@ -52,8 +53,10 @@ size_t NumRows(const SequenceSlice& slice) {
 }  // namespace
 
 int64_t StateBytes(const SpineDescription& spine, const LiveRequest& request) {
+  const bool may_draft = request.speculation() != SpeculationMode::kOff;
   return spine.sequence_fixed_bytes +
-         spine.sequence_token_bytes * request.max_state_tokens();
+         spine.sequence_token_bytes * request.max_state_tokens() +
+         (may_draft ? spine.sequence_draft_bytes : 0);
 }
 
 EngineLoop::EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
@@ -62,7 +65,9 @@ EngineLoop::EngineLoop(const SchedulerOptions& options, ForwardPass& forward,
       step_bounds_(BoundsOfStep(options, forward.spine().spec())),
       description_(forward.spine().description()),
       forward_(forward),
-      queue_(queue) {}
+      queue_(queue),
+      sequences_(forward.spine(), options.retained_bytes),
+      speculation_(description_.max_drafts) {}
 
 void EngineLoop::Run() {
   SetContractFloatingPointMode();
@@ -88,6 +93,7 @@ void EngineLoop::EndAll() {
 SchedulerStats EngineLoop::stats() const {
   MutexLock lock(mutex_);
   SchedulerStats stats = stats_;
+  stats.decode_tokens += stats.speculation.accepted;
   stats.requests_waiting = static_cast<int64_t>(queue_.num_waiting());
   return stats;
 }
@@ -107,8 +113,13 @@ void EngineLoop::EndUnwanted() {
 void EngineLoop::Admit() {
   while (std::ssize(live_) < options_.max_sequences) {
     LiveRequest* request = queue_.Front();
-    if (request == nullptr || !Fits(*request)) return;
-    auto state = forward_.spine().NewSequence(request->max_state_tokens());
+    if (request == nullptr) return;
+    const int64_t room = RoomBeside(StateBytes(description_, *request));
+    if (room < 0) return;
+    auto state = request->may_reuse()
+                     ? sequences_.Start(request->prompt_ids(),
+                                        request->max_state_tokens(), room)
+                     : sequences_.StartAnew(request->max_state_tokens(), room);
     if (absl::IsResourceExhausted(state.status()) && !live_.empty()) return;
     live_.push_back(queue_.Pop());
     if (state.ok()) {
@@ -120,13 +131,13 @@ void EngineLoop::Admit() {
   }
 }
 
-bool EngineLoop::Fits(const LiveRequest& request) const {
-  if (options_.sequence_bytes == 0) return true;
-  int64_t bytes = StateBytes(description_, request);
+int64_t EngineLoop::RoomBeside(int64_t further_bytes) const {
+  if (options_.sequence_bytes == 0) return options_.retained_bytes;
+  int64_t bytes = further_bytes;
   for (const AcceptedRequest& accepted : live_) {
     bytes += StateBytes(description_, *accepted.request);
   }
-  return bytes <= options_.sequence_bytes;
+  return options_.state_bytes() - bytes;
 }
 
 void EngineLoop::RunStep() {
@@ -134,6 +145,7 @@ void EngineLoop::RunStep() {
   for (AcceptedRequest& accepted : live_) {
     requests.push_back(accepted.request.get());
   }
+  speculation_.Plan(requests);
   const StepBatch batch = FormStepBatch(requests, step_bounds_);
   if (batch.requests.empty()) return;
   const auto rows =
@@ -144,6 +156,9 @@ void EngineLoop::RunStep() {
   }
   if (rows.ok()) {
     TakeRows(batch, *rows);
+    const StepTrace& step = forward_.last_step();
+    speculation_.AddStep(
+        batch, {step.seconds, step.experts.waited(), forward_.fresh_experts()});
   } else {
     TakeFailure(batch, rows.status());
   }
@@ -167,17 +182,37 @@ void EngineLoop::TakeRows(const StepBatch& batch, std::span<const float> rows) {
     LiveRequest* request = batch.requests[i];
     if (!request->finished()) {
       const auto complete =
-          request->Take(batch.slices[i], rows.subspan(begin, size));
+          TakeSlice(request, batch.slices[i], rows.subspan(begin, size));
+      if (complete.ok() && *complete) {
+        RetainEnd(request);
+      } else if (complete.ok() && request->is_at_fork()) {
+        sequences_.RetainCopy(request->fed_ids(), request->state(),
+                              RoomBeside(0));
+      }
       if (!complete.ok() || *complete) Finish(request, complete.status());
     }
     begin += size;
   }
 }
 
+absl::StatusOr<bool> EngineLoop::TakeSlice(LiveRequest* request,
+                                           const SequenceSlice& slice,
+                                           std::span<const float> rows) {
+  ASSIGN_OR_RETURN(const bool complete, request->Take(slice, rows));
+  speculation_.AddOutcome(request->draft_outcome(), slice.num_drafts);
+  if (request->num_rejected() > 0) {
+    RETURN_IF_ERROR(
+        forward_.spine().TakeBack(request->state(), request->num_rejected()));
+  }
+  return complete;
+}
+
 void EngineLoop::TakeFailure(const StepBatch& batch,
                              const absl::Status& status) {
+  // A draft that the model cannot take need never come.
   const bool may_retry =
-      batch.requests.size() > 1 && MayBlameOneSequence(status);
+      (batch.requests.size() > 1 || batch.draft_tokens > 0) &&
+      MayBlameOneSequence(status);
   for (LiveRequest* request : batch.requests) {
     if (request->finished()) continue;
     const absl::Status end =
@@ -186,11 +221,20 @@ void EngineLoop::TakeFailure(const StepBatch& batch,
   }
 }
 
+void EngineLoop::RetainEnd(LiveRequest* request) {
+  if (!request->may_reuse()) return;
+  const int64_t own = StateBytes(description_, *request);
+  sequences_.Retain(request->fed_ids(), request->ReleaseState(),
+                    RoomBeside(-own));
+}
+
 void EngineLoop::Finish(LiveRequest* request, const absl::Status& status) {
   if (request->finished()) return;
   {
     MutexLock lock(mutex_);
     ++stats_.requests_finished;
+    stats_.reuse = sequences_.stats();
+    stats_.speculation = speculation_.stats();
     CountFinish(status, request->finish_reason(), &stats_.finished);
   }
   history_.Add(request->Explain());  // who hears of the end may ask at once
@@ -209,6 +253,8 @@ void EngineLoop::DropFinished() {
 void EngineLoop::CountRunning() {
   MutexLock lock(mutex_);
   stats_.requests_running = std::ssize(live_);
+  stats_.reuse = sequences_.stats();
+  stats_.speculation = speculation_.stats();
 }
 
 void EngineLoop::CountStep(const StepBatch& batch) {
@@ -221,8 +267,9 @@ void EngineLoop::CountStep(const StepBatch& batch) {
   stats_.max_sequences_in_step =
       std::max(stats_.max_sequences_in_step, num_sequences);
   stats_.sequences_in_steps += num_sequences;
-  stats_.max_tokens_in_step = std::max(
-      stats_.max_tokens_in_step, batch.prefill_tokens + batch.decode_tokens);
+  stats_.max_tokens_in_step =
+      std::max(stats_.max_tokens_in_step,
+               batch.prefill_tokens + batch.decode_tokens + batch.draft_tokens);
   stats_.forward = forward_.stats();
 }
 

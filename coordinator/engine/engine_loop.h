@@ -12,6 +12,8 @@
 #include "common/base/mutex.h"
 #include "coordinator/engine/request_history.h"
 #include "coordinator/engine/scheduler.h"
+#include "coordinator/engine/sequence_store.h"
+#include "coordinator/engine/speculation.h"
 #include "coordinator/engine/step_batch.h"
 #include "coordinator/engine/submission_queue.h"
 
@@ -39,11 +41,19 @@ class EngineLoop {
  private:
   void EndUnwanted();
   void Admit();
-  bool Fits(const LiveRequest& request) const;
+  // What retained states may hold beside the live ones and `further_bytes`;
+  // negative: these do not fit themselves.
+  int64_t RoomBeside(int64_t further_bytes) const;
   void RunStep();
   bool StepIsUnwanted(const StepBatch& batch);
   void TakeRows(const StepBatch& batch, std::span<const float> rows);
+  // As LiveRequest::Take, and the state holds nothing that was not drawn.
+  absl::StatusOr<bool> TakeSlice(LiveRequest* request,
+                                 const SequenceSlice& slice,
+                                 std::span<const float> rows);
   void TakeFailure(const StepBatch& batch, const absl::Status& status);
+  // Keeps what a request leaves behind for others, before it is told its end.
+  void RetainEnd(LiveRequest* request);
   void Finish(LiveRequest* request, const absl::Status& status);
   void DropFinished();
   void CountRunning();
@@ -55,6 +65,8 @@ class EngineLoop {
   ForwardPass& forward_;
   SubmissionQueue& queue_;
   std::vector<AcceptedRequest> live_;  // with state, in order of arrival
+  SequenceStore sequences_;
+  Speculation speculation_;
   RequestHistory history_;
   mutable Mutex mutex_;
   SchedulerStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -23,7 +23,9 @@ ExpertDispatcher::ExpertDispatcher(const DispatcherOptions& options,
     : options_(options),
       links_(options.links, options.identity, view),
       exchange_(options.exchange, links_, view, *options.kernel,
-                options.latent_size) {}
+                options.latent_size),
+      heat_(options.extent),
+      layer_times_(options.extent) {}
 
 ExpertDispatcher::~ExpertDispatcher() = default;
 
@@ -40,6 +42,7 @@ absl::Status ExpertDispatcher::Start(uint64_t step, int layer,
   const uint64_t epoch =
       step != layer_.step ? links_.placement().epoch() : layer_.epoch;
   layer_ = {epoch, step, layer};
+  layer_times_.Begin(step, layer);
   exchange_.Begin(layer_, routed);
   started_ = absl::Now();
   if (exchange_.largest_send_bytes() > kInlineSendBytes) {
@@ -47,6 +50,7 @@ absl::Status ExpertDispatcher::Start(uint64_t step, int layer,
       return exchange_.Run(stopped, started_ + options_.layer_timeout);
     });
   }
+  heat_.Count(layer, routed.num_tokens, routed.experts);
   return absl::OkStatus();
 }
 
@@ -120,6 +124,8 @@ void ExpertDispatcher::TraceLayer(absl::Duration overlapped,
   absl::Duration hedged_after;
   for (size_t slot = 0; slot < exchange_.work().size(); ++slot) {
     const NodeWork& work = exchange_.work()[slot];
+    layer_times_.Add(static_cast<int>(slot),
+                     links_.name(static_cast<int>(slot)), work);
     if (work.answered_after > answered_after) {
       answered_after = work.answered_after;
       const PartTiming& last = work.last;

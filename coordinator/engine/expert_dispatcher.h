@@ -20,14 +20,17 @@
 #include "coordinator/engine/exchange_thread.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/layer_exchange.h"
+#include "coordinator/engine/layer_times.h"
 #include "coordinator/engine/node_links.h"
+#include "coordinator/engine/route_heat.h"
 #include "kernels/elementwise.h"
 
 namespace deltafin {
 
 struct DispatcherOptions {
   HandshakeIdentity identity;
-  int latent_size = 0;                        // of the model's routed experts
+  int latent_size = 0;  // of the model's routed experts
+  ModelExtent extent;   // for heat and layer_times; empty: they stay so
   const ElementwiseKernel* kernel = nullptr;  // adds replies; required
   // How long one layer may take on its slowest node. A cold layer of a large
   // prompt reads gigabytes from disk.
@@ -73,7 +76,10 @@ class ExpertDispatcher : public RoutedExperts {
   void Tend() override;
   const ExpertTrace& trace() const override { return trace_; }
 
+  // These three by any thread.
   DispatcherStats stats() const;
+  const RouteHeat& heat() const { return heat_; }
+  const LayerTimes& layer_times() const { return layer_times_; }
 
  private:
   void AccountLayer(absl::Duration overlapped, absl::Duration waited);
@@ -88,6 +94,8 @@ class ExpertDispatcher : public RoutedExperts {
   absl::Time started_;  // it
   ExpertTimings timings_;
   ExpertTrace trace_;  // of the step
+  RouteHeat heat_;
+  LayerTimes layer_times_;
   mutable Mutex mutex_;
   DispatcherStats stats_ ABSL_GUARDED_BY(mutex_);
 };

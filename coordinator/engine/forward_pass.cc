@@ -47,6 +47,7 @@ absl::Status ForwardPass::RunLayer(int layer,
   if (!spine_.spec().is_moe(layer)) return spine_.DenseMlp(layer);
   ASSIGN_OR_RETURN(const RoutedTokens routed, spine_.Route(layer));
   RETURN_IF_ERROR(experts_.Start(step_, layer, routed));
+  novelty_.Add(layer, routed);
   RETURN_IF_ERROR(spine_.SharedExperts(layer));
   if (layer + 1 < spine_.spec().num_hidden_layers && experts_.WantsHints()) {
     experts_.Expect(layer + 1, spine_.PredictExperts(layer + 1));

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/engine/request_trace.h"
+#include "coordinator/engine/route_novelty.h"
 #include "spine_node/spine.h"
 
 namespace deltafin {
@@ -81,6 +82,8 @@ class ForwardPass {
   const ForwardStats& stats() const { return stats_; }
   // Of the last step. By the engine thread.
   const StepTrace& last_step() const { return last_step_; }
+  // See RouteNovelty. By the engine thread.
+  double fresh_experts() const { return novelty_.fresh(); }
 
  private:
   absl::Status RunLayers(std::span<const SequenceSlice> slices,
@@ -93,6 +96,7 @@ class ForwardPass {
   uint64_t step_ = 0;
   ForwardStats stats_;
   StepTrace last_step_;
+  RouteNovelty novelty_;
 };
 
 }  // namespace deltafin

@@ -15,7 +15,8 @@ LiveRequest::LiveRequest(GenerationRequest request, TokenSink* sink,
     : request_(std::move(request)),
       sink_(sink),
       limits_(limits),
-      sampler_(request_.sampling, request_.prompt_ids, kernel),
+      sampler_(request_.sampling, request_.prompt_ids, kernel,
+               request_.constraint),
       ids_(request_.prompt_ids) {
   times_.submitted = absl::Now();
 }
@@ -40,6 +41,20 @@ int64_t LiveRequest::max_state_tokens() const {
 
 void LiveRequest::SetState(std::unique_ptr<SequenceState> state) {
   state_ = std::move(state);
+  progress_.num_fed = state_->num_tokens();
+  progress_.num_cached = progress_.num_fed;
+}
+
+int64_t LiveRequest::num_feedable() const {
+  const int64_t shared = request_.shared_prefix_tokens - progress_.num_fed;
+  const int64_t rest = std::ssize(pending());
+  return shared > 0 && may_reuse() ? std::min(shared, rest) : rest;
+}
+
+bool LiveRequest::is_at_fork() const {
+  return may_reuse() && progress_.num_fed > progress_.num_cached &&
+         (progress_.num_fed == prompt_size() ||
+          progress_.num_fed == request_.shared_prefix_tokens);
 }
 
 std::span<const int32_t> LiveRequest::pending() const {
@@ -60,22 +75,71 @@ SequenceSlice LiveRequest::NextSlice(int num_ids) {
     rows = LogitsRows::kLast;
   }
   progress_.step_end = progress_.num_fed + num_ids;
-  return {state_.get(), pending().first(num_ids), rows};
+  if (num_sent_ == 0 || !reaches_end) {
+    return {state_.get(), pending().first(num_ids), rows};
+  }
+  draft_ids_.assign(pending().begin(), pending().end());
+  draft_ids_.insert(draft_ids_.end(), draft_.ids.begin(),
+                    draft_.ids.begin() + num_sent_);
+  return {state_.get(), draft_ids_, LogitsRows::kAll, num_sent_};
+}
+
+const Draft& LiveRequest::Guess(int max_drafts) {
+  draft_ = Draft();
+  num_sent_ = 0;
+  // One token is drawn anyway, and the last one is never fed.
+  const int64_t left = max_generated() - num_generated() - 1;
+  const int most = static_cast<int>(std::min<int64_t>(max_drafts, left));
+  if (most > 0 && is_decoding() && !must_run_alone()) {
+    draft_ = drafter_.Find(ids_, most);
+  }
+  return draft_;
 }
 
 absl::StatusOr<bool> LiveRequest::Take(const SequenceSlice& slice,
                                        std::span<const float> rows) {
   const int64_t first_position = progress_.num_fed;
   progress_.num_fed = progress_.step_end;
+  progress_.num_rejected = slice.num_drafts;
+  outcome_ = DraftOutcome();
+  if (slice.num_drafts > 0) return DrawTokens(slice, rows);
   size_t vocab_size = rows.size();
   if (slice.logits == LogitsRows::kAll) {
     vocab_size = rows.size() / slice.ids.size();
     DeliverLogits(rows, first_position, vocab_size);
   }
   if (!pending().empty()) return false;
-  if (max_generated() > 0) return DrawToken(rows.last(vocab_size));
+  if (max_generated() > 0) {
+    const auto complete = DrawToken(rows.last(vocab_size));
+    WatchGuess();
+    return complete;
+  }
   finish_reason_ = FinishReason::kLength;
   return true;
+}
+
+absl::StatusOr<bool> LiveRequest::DrawTokens(const SequenceSlice& slice,
+                                             std::span<const float> rows) {
+  const size_t vocab_size = rows.size() / slice.ids.size();
+  const auto drafts = slice.ids.last(slice.num_drafts);
+  outcome_.match_length = draft_.match_length;
+  for (size_t row = 0;; ++row) {
+    ASSIGN_OR_RETURN(const bool complete,
+                     DrawToken(rows.subspan(row * vocab_size, vocab_size)));
+    if (row == drafts.size()) return complete;
+    ++outcome_.trials;
+    if (ids_.back() != drafts[row]) return complete;
+    if (complete) return true;  // the last token is never fed
+    ++outcome_.accepted;
+    ++progress_.num_fed;
+    --progress_.num_rejected;
+  }
+}
+
+// A guess that was not sent tells by its first token how good guesses are.
+void LiveRequest::WatchGuess() {
+  if (draft_.ids.empty()) return;
+  outcome_ = {draft_.match_length, 1, ids_.back() == draft_.ids[0] ? 1 : 0};
 }
 
 void LiveRequest::DeliverLogits(std::span<const float> rows,
@@ -137,6 +201,7 @@ void LiveRequest::Finish(const absl::Status& status) {
   result.status = status;
   if (status.ok()) result.finish_reason = finish_reason_;
   result.usage.prompt_tokens = static_cast<int>(prompt_size());
+  result.usage.cached_tokens = static_cast<int>(progress_.num_cached);
   result.usage.completion_tokens = static_cast<int>(num_generated());
   result.timings = Timings();
   sink_->OnFinish(result);

@@ -5,12 +5,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "coordinator/engine/token_constraint.h"
 
 namespace deltafin {
 
@@ -54,6 +58,7 @@ struct TokenEvent {
 
 struct Usage {
   int prompt_tokens = 0;
+  int cached_tokens = 0;  // of the prompt, whose state was there already
   int completion_tokens = 0;
 };
 
@@ -92,15 +97,35 @@ class TokenSink {
   virtual void OnFinish(const RequestResult& result) = 0;
 };
 
+// Whether steps carry guesses of what follows (speculative decoding). The
+// tokens are the same either way.
+enum class SpeculationMode : uint8_t {
+  kOff,
+  kAuto,   // where it should save time
+  kForce,  // wherever there is a guess
+};
+
+// "off", "auto", "force"; nullopt for any other word.
+std::optional<SpeculationMode> ParseSpeculationMode(std::string_view name);
+
 struct GenerationRequest {
   std::vector<int32_t> prompt_ids;  // non-empty, each in [0, vocab)
   int max_new_tokens =
       0;  // 0: evaluate the prompt only (logits rows, no token)
   bool ignore_eos = false;
   SamplingOptions sampling;
+  // What may be drawn; null: everything. Not to be shared with another request.
+  std::shared_ptr<TokenConstraint> constraint;
   bool want_logprobs = false;
   int top_logprobs = 0;  // 0..20
+  // Evaluates every row, so it never starts from a retained state.
   bool want_all_logits = false;
+  // The prompt's first tokens that other requests probably begin with, such as
+  // the instructions of a chat: the state after them is retained as well. 0:
+  // not known.
+  int64_t shared_prefix_tokens = 0;
+  // nullopt: as the engine is configured. With want_all_logits there is none.
+  std::optional<SpeculationMode> speculation;
   absl::Time deadline = absl::InfiniteFuture();
 };
 

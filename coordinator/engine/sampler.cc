@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <string_view>
+#include <utility>
 
 #include "common/base/status_macros.h"
 #include "coordinator/engine/philox.h"
@@ -18,6 +19,10 @@ constexpr float kMaxTemperature = 100;
 constexpr float kMaxAdditivePenalty = 2;
 constexpr float kMaxRepetitionPenalty = 100;
 constexpr float kMaxLogitBias = 100;
+
+// Candidates that are put in order at first, and by how much more each time.
+constexpr size_t kFirstSorted = 1024;
+constexpr size_t kSortedGrowth = 4;
 
 bool Within(float value, float low, float high) {
   return value >= low && value <= high;  // false for NaN
@@ -68,14 +73,6 @@ uint64_t CandidateKey(float logit, uint32_t id) {
 
 int32_t CandidateId(uint64_t key) { return static_cast<int32_t>(key); }
 
-int32_t LargestLogit(std::span<const float> logits) {
-  size_t best = 0;
-  for (size_t id = 1; id < logits.size(); ++id) {
-    if (logits[id] > logits[best]) best = id;
-  }
-  return static_cast<int32_t>(best);
-}
-
 absl::Status CheckFinite(std::span<const float> logits, int64_t position) {
   for (size_t id = 0; id < logits.size(); ++id) {
     if (!std::isfinite(logits[id])) {
@@ -120,8 +117,9 @@ absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size) {
 
 Sampler::Sampler(const SamplingOptions& options,
                  std::span<const int32_t> prompt_ids,
-                 const ElementwiseKernel& kernel)
-    : options_(options), kernel_(kernel) {
+                 const ElementwiseKernel& kernel,
+                 std::shared_ptr<TokenConstraint> constraint)
+    : options_(options), kernel_(kernel), constraint_(std::move(constraint)) {
   if (options.repetition_penalty != 1) {
     seen_ids_.insert(prompt_ids.begin(), prompt_ids.end());
   }
@@ -130,10 +128,12 @@ Sampler::Sampler(const SamplingOptions& options,
 void Sampler::Accept(int32_t id) {
   seen_ids_.insert(id);
   ++output_counts_[id];
+  if (constraint_ != nullptr) constraint_->Accept(id);
 }
 
 absl::StatusOr<int32_t> Sampler::Sample(std::span<const float> logits,
                                         int64_t position) {
+  RETURN_IF_ERROR(AskConstraint(logits.size(), position));
   if (options_.temperature == 0 && !adjusts_logits()) {
     RETURN_IF_ERROR(CheckFinite(logits, position));
     return LargestLogit(logits);
@@ -143,6 +143,30 @@ absl::StatusOr<int32_t> Sampler::Sample(std::span<const float> logits,
   RETURN_IF_ERROR(CheckFinite(logits_, position));
   if (options_.temperature == 0) return LargestLogit(logits_);
   return Draw(position);
+}
+
+absl::Status Sampler::AskConstraint(size_t vocab_size, int64_t position) {
+  if (constraint_ == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(allowed_, constraint_->Allowed());
+  if (allowed_.size() * 64 < vocab_size) {
+    return absl::InternalError(
+        fmt::format("the constraint tells of {} tokens, the vocabulary has {}",
+                    allowed_.size() * 64, vocab_size));
+  }
+  for (size_t id = 0; id < vocab_size; ++id) {
+    if (Allows(id)) return absl::OkStatus();
+  }
+  return absl::InternalError(
+      fmt::format("the constraint allows no token at position {}", position));
+}
+
+int32_t Sampler::LargestLogit(std::span<const float> logits) const {
+  size_t best = 0;
+  while (!Allows(best)) ++best;
+  for (size_t id = best + 1; id < logits.size(); ++id) {
+    if (logits[id] > logits[best] && Allows(id)) best = id;
+  }
+  return static_cast<int32_t>(best);
 }
 
 bool Sampler::adjusts_logits() const {
@@ -169,60 +193,88 @@ void Sampler::AdjustLogits() {
   for (float& z : logits_) z = z * inverse;
 }
 
-absl::StatusOr<int32_t> Sampler::Draw(int64_t position) {
-  SortCandidates();
-  CandidateProbabilities();
-  const size_t kept = NucleusSize();
+// Puts candidates in order only as far as they can matter: of a large
+// vocabulary most are too improbable to change a sum.
+int32_t Sampler::Draw(int64_t position) {
+  CollectCandidates();
+  size_t sorted = 0;
+  std::optional<size_t> kept;
+  while (!kept.has_value()) {
+    const size_t begin = std::exchange(
+        sorted, std::min(candidates_.size(),
+                         std::max(kFirstSorted, sorted * kSortedGrowth)));
+    SortCandidates(begin, sorted);
+    kept = CountKept(sorted);
+  }
+  // Those that are kept beyond are silent: the sums end as they are here.
+  const size_t summed = std::min(*kept, sorted);
   float total = 0;
-  for (size_t i = 0; i < kept; ++i) total += probabilities_[i];
+  for (size_t i = 0; i < summed; ++i) total += probabilities_[i];
   const float target = Uniform(position) * total;
   float sum = 0;
-  for (size_t i = 0; i < kept; ++i) {
+  for (size_t i = 0; i < summed; ++i) {
     sum += probabilities_[i];
     if (sum > target) return CandidateId(candidates_[i]);
   }
-  return CandidateId(candidates_[kept - 1]);
+  return CandidateId(*std::max_element(candidates_.begin() + summed - 1,
+                                       candidates_.begin() + *kept));
 }
 
-void Sampler::SortCandidates() {
-  const size_t vocab_size = logits_.size();
-  candidates_.resize(vocab_size);
-  for (size_t id = 0; id < vocab_size; ++id) {
-    candidates_[id] = CandidateKey(logits_[id], static_cast<uint32_t>(id));
+void Sampler::CollectCandidates() {
+  candidates_.clear();
+  for (size_t id = 0; id < logits_.size(); ++id) {
+    if (!Allows(id)) continue;
+    candidates_.push_back(CandidateKey(logits_[id], static_cast<uint32_t>(id)));
   }
-  const size_t kept = options_.top_k > 0
-                          ? std::min<size_t>(options_.top_k, vocab_size)
-                          : vocab_size;
-  if (kept < vocab_size) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + kept,
+  const size_t top_k = static_cast<size_t>(options_.top_k);
+  if (top_k == 0 || top_k >= candidates_.size()) return;
+  std::nth_element(candidates_.begin(), candidates_.begin() + top_k,
+                   candidates_.end());
+  candidates_.resize(top_k);
+}
+
+// Brings those that belong to [begin, end) there, in order. REQUIRES: those
+// before are in order.
+void Sampler::SortCandidates(size_t begin, size_t end) {
+  if (end < candidates_.size()) {
+    std::nth_element(candidates_.begin() + begin, candidates_.begin() + end,
                      candidates_.end());
-    candidates_.resize(kept);
   }
-  std::sort(candidates_.begin(), candidates_.end());
+  std::sort(candidates_.begin() + begin, candidates_.begin() + end);
 }
 
-void Sampler::CandidateProbabilities() {
+// How many candidates top_p and min_p leave; sets the probabilities of the
+// first `sorted`. nullopt: those behind may change a sum or the number, so that
+// more have to be in order.
+std::optional<size_t> Sampler::CountKept(size_t sorted) {
   const float largest = logits_[CandidateId(candidates_[0])];
-  probabilities_.resize(candidates_.size());
-  for (size_t i = 0; i < candidates_.size(); ++i) {
+  probabilities_.resize(sorted);
+  for (size_t i = 0; i < sorted; ++i) {
     probabilities_[i] = logits_[CandidateId(candidates_[i])] - largest;
   }
-  kernel_.exp(probabilities_.data(), static_cast<int>(probabilities_.size()),
+  kernel_.exp(probabilities_.data(), static_cast<int>(sorted),
               probabilities_.data());
   float total = 0;
   for (const float p : probabilities_) total += p;
+  // No candidate behind reaches this: exp's error is far below it.
+  const auto bound_behind = [&] {
+    return sorted == candidates_.size() ? 0.0f : 1.001f * probabilities_.back();
+  };
+  if (total + bound_behind() != total) return std::nullopt;
   for (float& p : probabilities_) p = p / total;
-}
 
-size_t Sampler::NucleusSize() const {
-  size_t kept = probabilities_.size();
-  if (options_.top_p < 1) {
-    float sum = 0;
-    for (kept = 0; kept < probabilities_.size() && sum < options_.top_p;) {
-      sum += probabilities_[kept++];
-    }
+  size_t kept = 0;
+  float sum = 0;
+  while (kept < sorted && (options_.top_p == 1 || sum < options_.top_p)) {
+    sum += probabilities_[kept++];
   }
   const float least = options_.min_p * probabilities_[0];
+  const bool is_cut = options_.top_p < 1 && sum >= options_.top_p;
+  if (!is_cut && sorted < candidates_.size()) {
+    if (sum + bound_behind() != sum) return std::nullopt;
+    if (least == 0) return candidates_.size();
+    if (bound_behind() >= least) return std::nullopt;
+  }
   while (probabilities_[kept - 1] < least) --kept;
   return kept;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,47 +40,58 @@ absl::Status ValidateSampling(const SamplingOptions& options, int vocab_size);
 //   1. ids in prompt or output:   z = z > 0 ? z / repetition : z * repetition
 //   2. ids in the output:         z = z - frequency * count, z = z - presence
 //   3. bias:                      z = z + bias, in the order given
-//   4. temperature 0: the largest z, the lower id of equal ones. Otherwise
+//   4. constraint: from here on only tokens that it allows are looked at
+//   5. temperature 0: the largest z, the lower id of equal ones. Otherwise
 //      z = z * (1.0f / temperature)
-//   5. candidates in descending z (equal ones: lower id first): the first
+//   6. candidates in descending z (equal ones: lower id first): the first
 //      top_k; then p_i = exp(z_i - z_0) / sum
-//   6. top_p: the shortest prefix whose running sum reaches top_p
-//   7. min_p: those with p_i >= min_p * p_0
-//   8. u = f32(first Philox word) * 2^-32, key = seed, counter = (position,
+//   7. top_p: the shortest prefix whose running sum reaches top_p
+//   8. min_p: those with p_i >= min_p * p_0
+//   9. u = f32(first Philox word) * 2^-32, key = seed, counter = (position,
 //      choice); the first candidate whose running sum exceeds u * (sum of all)
 // Sums run in candidate order, plain adds.
 class Sampler {
  public:
-  // `kernel` must outlive the sampler. REQUIRES: ValidateSampling(options).
+  // `kernel` must outlive the sampler; `constraint` may be null. REQUIRES:
+  // ValidateSampling(options).
   Sampler(const SamplingOptions& options, std::span<const int32_t> prompt_ids,
-          const ElementwiseKernel& kernel);
+          const ElementwiseKernel& kernel,
+          std::shared_ptr<TokenConstraint> constraint = nullptr);
 
   // Chooses the token that will stand at `position` of the sequence. logits:
   // [V]. Does not count it: see Accept. Errors: OUT_OF_RANGE naming the token
-  // whose adjusted logit is inf or NaN.
+  // whose adjusted logit is inf or NaN, allowed or not; the constraint's, and
+  // INTERNAL when it allows nothing or is for another vocabulary.
   absl::StatusOr<int32_t> Sample(std::span<const float> logits,
                                  int64_t position);
 
-  // Counts an output token for the penalties.
+  // Counts an output token for the penalties and tells the constraint.
   void Accept(int32_t id);
 
  private:
   bool adjusts_logits() const;
   void AdjustLogits();
-  absl::StatusOr<int32_t> Draw(int64_t position);
-  void SortCandidates();
-  void CandidateProbabilities();
-  size_t NucleusSize() const;
+  absl::Status AskConstraint(size_t vocab_size, int64_t position);
+  bool Allows(size_t id) const {
+    return allowed_.empty() || (allowed_[id / 64] >> (id % 64) & 1) != 0;
+  }
+  int32_t LargestLogit(std::span<const float> logits) const;
+  int32_t Draw(int64_t position);
+  void CollectCandidates();
+  void SortCandidates(size_t begin, size_t end);
+  std::optional<size_t> CountKept(size_t sorted);
   float Uniform(int64_t position) const;
 
   SamplingOptions options_;
   const ElementwiseKernel& kernel_;
+  const std::shared_ptr<TokenConstraint> constraint_;
   absl::flat_hash_set<int32_t> seen_ids_;  // prompt and output
   absl::flat_hash_map<int32_t, int> output_counts_;
   // Scratch of one call.
-  std::vector<float> logits_;         // [V] adjusted
-  std::vector<uint64_t> candidates_;  // sort keys, best first
-  std::vector<float> probabilities_;  // of the candidates
+  std::span<const uint64_t> allowed_;  // the constraint's; empty: all
+  std::vector<float> logits_;          // [V] adjusted
+  std::vector<uint64_t> candidates_;   // sort keys, best first
+  std::vector<float> probabilities_;   // of the candidates
 };
 
 }  // namespace deltafin

@@ -45,6 +45,12 @@ absl::Status CheckRequest(const GenerationRequest& request, int vocab_size,
         fmt::format("top_logprobs is {}; it must be in [0, {}]",
                     request.top_logprobs, kMaxTopLogprobs));
   }
+  if (request.shared_prefix_tokens < 0 ||
+      request.shared_prefix_tokens > std::ssize(request.prompt_ids)) {
+    return absl::InvalidArgumentError(
+        fmt::format("shared_prefix_tokens is {}; the prompt has {} tokens",
+                    request.shared_prefix_tokens, request.prompt_ids.size()));
+  }
   return ValidateSampling(request.sampling, vocab_size);
 }
 
@@ -59,6 +65,11 @@ absl::Status CheckOptions(const SchedulerOptions& options) {
       return absl::InvalidArgumentError(
           fmt::format("{} is {}; it must be at least 1", name, value));
     }
+  }
+  if (options.retained_bytes < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("retained_bytes is {}; it must not be negative",
+                    options.retained_bytes));
   }
   return absl::OkStatus();
 }
@@ -112,17 +123,19 @@ absl::StatusOr<RequestId> Scheduler::Submit(GenerationRequest request,
                                             TokenSink* sink) {
   RETURN_IF_ERROR(CheckRequest(request, impl_->spec.vocab_size,
                                impl_->options.context_tokens));
+  if (impl_->options.retained_bytes == 0) request.shared_prefix_tokens = 0;
+  if (!request.speculation) request.speculation = impl_->options.speculation;
   auto live = std::make_unique<LiveRequest>(
       std::move(request), sink,
       SequenceLimits{impl_->options.context_tokens, impl_->spec.eos_token_id},
       impl_->kernel);
   const int64_t bytes = StateBytes(impl_->description, *live);
-  if (impl_->options.sequence_bytes > 0 &&
-      bytes > impl_->options.sequence_bytes) {
+  const int64_t room = impl_->options.state_bytes();
+  if (room > 0 && bytes > room) {
     return absl::ResourceExhaustedError(fmt::format(
         "a sequence of {} tokens needs {} bytes of state, {} are set aside for "
         "sequences: ask for fewer tokens or give it more memory",
-        live->max_state_tokens(), bytes, impl_->options.sequence_bytes));
+        live->max_state_tokens(), bytes, room));
   }
   return impl_->queue.Push(std::move(live));
 }

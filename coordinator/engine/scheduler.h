@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "coordinator/engine/forward_pass.h"
 #include "coordinator/engine/request.h"
+#include "coordinator/engine/sequence_store.h"
+#include "coordinator/engine/speculation.h"
 #include "kernels/elementwise.h"
 #include "proto/admin.pb.h"
 
@@ -28,11 +30,21 @@ struct SchedulerOptions {
   // Bytes all sequences may hold together; a request that could never fit is
   // refused, one that must wait waits. 0: no bound.
   int64_t sequence_bytes = 0;
+  // Bytes of states retained for requests that begin with the same ids, beyond
+  // sequence_bytes; live sequences may take them too. 0: none are retained.
+  int64_t retained_bytes = 0;
+  // Of requests that do not say.
+  SpeculationMode speculation = SpeculationMode::kOff;
   // For the sampler's exp; null: the fastest that this machine supports. Every
   // choice gives the same bits.
   const ElementwiseKernel* kernel = nullptr;
   // Requests that may wait; further ones are refused with RESOURCE_EXHAUSTED.
   int max_queued = 256;
+
+  // What live and retained states may hold together; 0: no bound.
+  int64_t state_bytes() const {
+    return sequence_bytes > 0 ? sequence_bytes + retained_bytes : 0;
+  }
 };
 
 // How requests ended.
@@ -58,6 +70,8 @@ struct SchedulerStats {
   FinishCounts finished;
   int64_t requests_running = 0;  // now; they hold state
   int64_t requests_waiting = 0;  // now
+  ReuseStats reuse;
+  SpeculationStats speculation;
   ForwardStats forward;
 };
 

@@ -8,6 +8,7 @@ namespace {
 void Add(LiveRequest* request, int num_ids, StepBatch* batch) {
   batch->requests.push_back(request);
   batch->slices.push_back(request->NextSlice(num_ids));
+  batch->draft_tokens += batch->slices.back().num_drafts;
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ StepBatch FormStepBatch(std::span<LiveRequest* const> live,
       ++batch.decode_tokens;
       continue;
     }
-    int64_t num_ids = std::min<int64_t>(budget, std::ssize(request->pending()));
+    int64_t num_ids = std::min(budget, request->num_feedable());
     if (request->wants_all_logits()) {
       num_ids = std::min<int64_t>(num_ids, bounds.max_logits_rows);
     }

@@ -18,6 +18,7 @@ struct StepBatch {
   std::vector<SequenceSlice> slices;  // of the request at the same index
   int64_t prefill_tokens = 0;
   int64_t decode_tokens = 0;
+  int64_t draft_tokens = 0;  // beside the decoded ones
 };
 
 struct StepBounds {

@@ -1,5 +1,6 @@
 #include "coordinator/frontend/chat_template.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -271,6 +272,23 @@ absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer,
   RETURN_IF_ERROR(ChatTokens::Find(tokenizer).status());
   ASSIGN_OR_RETURN(const std::vector<Segment> segments, RenderChat(request));
   return tokenizer.Encode(segments);
+}
+
+int64_t CountSharedTokens(const Tokenizer& tokenizer,
+                          const ChatRequest& request,
+                          std::span<const int32_t> ids) {
+  ChatRequest head;
+  head.tools_json = request.tools_json;
+  head.thinking = request.thinking;
+  head.generation_prompt = false;
+  for (const ChatMessage& message : request.messages) {
+    if (message.role != ChatRole::kSystem) break;
+    head.messages.push_back(message);
+  }
+  const auto shared = EncodeChat(tokenizer, head);
+  if (!shared.ok() || shared->size() >= ids.size()) return 0;
+  const bool begins = std::equal(shared->begin(), shared->end(), ids.begin());
+  return begins ? std::ssize(*shared) : 0;
 }
 
 }  // namespace deltafin

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,5 +23,12 @@ absl::StatusOr<std::vector<Segment>> RenderChat(const ChatRequest& request);
 // chat format.
 absl::StatusOr<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer,
                                                 const ChatRequest& request);
+
+// How many of the ids of EncodeChat other conversations share that have the
+// same tools and instructions: those before the first message that is none of
+// the system's.
+int64_t CountSharedTokens(const Tokenizer& tokenizer,
+                          const ChatRequest& request,
+                          std::span<const int32_t> ids);
 
 }  // namespace deltafin

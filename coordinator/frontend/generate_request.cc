@@ -33,13 +33,20 @@ absl::StatusOr<SamplingOptions> ParseSampling(const v1::Sampling& wire) {
   sampling.frequency_penalty = wire.frequency_penalty();
   sampling.repetition_penalty =
       wire.repetition_penalty() == 0 ? 1 : wire.repetition_penalty();
+  sampling.choice = wire.choice();
+  for (int i = 0; i < wire.logit_bias_size(); ++i) {
+    ASSIGN_OR_RETURN(const int id,
+                     ParseCount(wire.logit_bias(i).id(),
+                                fmt::format("sampling.logit_bias[{}].id", i)));
+    sampling.logit_bias.emplace_back(id, wire.logit_bias(i).bias());
+  }
   return sampling;
 }
 
-// The prompt's ids; sets text.chat for a chat.
+// The prompt's ids; sets text.chat and what is shared for a chat.
 absl::StatusOr<std::vector<int32_t>> ParsePrompt(
     const v1::GenerateRequest& request, const Tokenizer& tokenizer,
-    TextSinkOptions& text) {
+    ParsedGenerateRequest& parsed) {
   switch (request.prompt_case()) {
     case v1::GenerateRequest::kText: {
       auto ids = tokenizer.Encode(request.text());
@@ -54,9 +61,11 @@ absl::StatusOr<std::vector<int32_t>> ParsePrompt(
             "add_bos: the chat format has no beginning-of-sequence token");
       }
       ASSIGN_OR_RETURN(const ChatRequest chat, ParseChat(request.chat()));
-      text.chat = InitialChannel(chat.thinking);
+      parsed.text.chat = InitialChannel(chat.thinking);
       auto ids = EncodeChat(tokenizer, chat);
       if (!ids.ok()) return AddContext(ids.status(), "chat");
+      parsed.generation.shared_prefix_tokens =
+          CountSharedTokens(tokenizer, chat, *ids);
       return ids;
     }
     case v1::GenerateRequest::PROMPT_NOT_SET:
@@ -86,7 +95,7 @@ absl::StatusOr<ParsedGenerateRequest> ParseGenerateRequest(
   ParsedGenerateRequest parsed;
   GenerationRequest& generation = parsed.generation;
   ASSIGN_OR_RETURN(generation.prompt_ids,
-                   ParsePrompt(request, tokenizer, parsed.text));
+                   ParsePrompt(request, tokenizer, parsed));
   if (request.add_bos()) {
     generation.prompt_ids.insert(generation.prompt_ids.begin(),
                                  defaults.bos_token_id);
@@ -104,6 +113,14 @@ absl::StatusOr<ParsedGenerateRequest> ParseGenerateRequest(
   generation.want_logprobs = request.want_logprobs() || request.logprobs() > 0;
   generation.ignore_eos = request.ignore_eos();
   ASSIGN_OR_RETURN(generation.sampling, ParseSampling(request.sampling()));
+  if (!request.speculate().empty()) {
+    generation.speculation = ParseSpeculationMode(request.speculate());
+    if (!generation.speculation) {
+      return absl::InvalidArgumentError(
+          fmt::format("speculate: \"{}\" is not one of off, auto, force",
+                      request.speculate()));
+    }
+  }
   parsed.text.stop.assign(request.sampling().stop().begin(),
                           request.sampling().stop().end());
   return parsed;

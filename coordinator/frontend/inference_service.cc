@@ -83,6 +83,7 @@ v1::GenerateReply LastReply(const RequestResult& result,
   reply.set_request_id(result.id);
   reply.mutable_usage()->set_prompt_tokens(result.usage.prompt_tokens);
   reply.mutable_usage()->set_completion_tokens(result.usage.completion_tokens);
+  reply.mutable_usage()->set_cached_prompt_tokens(result.usage.cached_tokens);
   v1::Timings* timings = reply.mutable_timings();
   timings->set_queue_seconds(absl::ToDoubleSeconds(result.timings.queue));
   timings->set_prefill_seconds(absl::ToDoubleSeconds(result.timings.prefill));

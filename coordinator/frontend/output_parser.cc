@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_replace.h"
-#include "coordinator/frontend/python_json.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -38,14 +37,15 @@ ParsedText OutputParser::Add(int32_t id) {
   const bool is_structure = id == tokens_.open || id == tokens_.close ||
                             id == tokens_.sep || id == tokens_.end_of_message;
   if (!is_structure) {
+    out.part = PartOfText();
     AddText(detokenizer_.Add(id), out);
     return out;
   }
   FlushText(out);
   if (id == tokens_.end_of_message) {
-    EndMessage();
+    EndMessage(out);
   } else if (id == tokens_.sep) {
-    EndTag();
+    EndTag(out);
   } else {
     place_ = id == tokens_.open ? Place::kOpenTag : Place::kCloseTag;
     tag_.clear();
@@ -58,8 +58,23 @@ ParsedText OutputParser::Finish(OutputEnd end) {
   if (ended_) return out;
   FlushText(out);
   if (end == OutputEnd::kCut) call_.reset();
-  EndMessage();
+  EndMessage(out);
   return out;
+}
+
+OutputPart OutputParser::PartOfText() const {
+  if (place_ != Place::kText) return OutputPart::kStructure;
+  switch (channel_) {
+    case OutputChannel::kThink:
+      return OutputPart::kReasoning;
+    case OutputChannel::kResponse:
+      return OutputPart::kContent;
+    case OutputChannel::kTools:
+      return OutputPart::kToolCall;
+    case OutputChannel::kNone:
+      break;
+  }
+  return OutputPart::kStructure;
 }
 
 void OutputParser::AddText(std::string_view text, ParsedText& out) {
@@ -69,8 +84,8 @@ void OutputParser::AddText(std::string_view text, ParsedText& out) {
     out.reasoning += text;
   } else if (channel_ == OutputChannel::kResponse) {
     out.content += text;
-  } else if (channel_ == OutputChannel::kTools && in_argument_) {
-    call_->arguments.back().value += text;
+  } else if (channel_ == OutputChannel::kTools && call_) {
+    AddArguments(call_->arguments.AddText(text), out);
   }
 }
 
@@ -78,50 +93,55 @@ void OutputParser::FlushText(ParsedText& out) {
   AddText(detokenizer_.Flush(), out);
 }
 
-void OutputParser::EndTag() {
+void OutputParser::EndTag(ParsedText& out) {
   const Place place = std::exchange(place_, Place::kText);
   const std::string tag = std::exchange(tag_, "");
-  if (place == Place::kOpenTag) Open(tag);
-  if (place == Place::kCloseTag) Close(tag);
+  if (place == Place::kOpenTag) Open(tag, out);
+  if (place == Place::kCloseTag) Close(tag, out);
 }
 
-void OutputParser::Open(std::string_view tag) {
+void OutputParser::Open(std::string_view tag, ParsedText& out) {
   const std::string_view name = TagName(tag);
   if (name == "think" || name == "response" || name == "tools") {
-    EndCall();
+    EndCall(out);
     channel_ = name == "think"      ? OutputChannel::kThink
                : name == "response" ? OutputChannel::kResponse
                                     : OutputChannel::kTools;
   } else if (channel_ == OutputChannel::kTools) {
-    OpenInTools(tag);
+    OpenInTools(tag, out);
   }
 }
 
-void OutputParser::OpenInTools(std::string_view tag) {
+void OutputParser::OpenInTools(std::string_view tag, ParsedText& out) {
   const std::string_view name = TagName(tag);
-  in_argument_ = false;
   if (name == "call") {
-    EndCall();
-    call_ = Call{TagAttribute(tag, "tool"), {}};
-  } else if (call_ && (name == "argument" || name == "json")) {
-    call_->arguments.push_back({TagAttribute(tag, "key"),
-                                TagAttribute(tag, "type"), "", name == "json"});
-    in_argument_ = true;
+    EndCall(out);
+    BeginCall(TagAttribute(tag, "tool"), out);
+  } else if (!call_) {
+    return;
+  } else if (name == "argument") {
+    AddArguments(call_->arguments.BeginArgument(TagAttribute(tag, "key"),
+                                                TagAttribute(tag, "type")),
+                 out);
+  } else if (name == "json") {
+    AddArguments(call_->arguments.BeginObject(), out);
+  } else {
+    AddArguments(call_->arguments.EndElement(), out);
   }
 }
 
-void OutputParser::Close(std::string_view tag) {
+void OutputParser::Close(std::string_view tag, ParsedText& out) {
   const std::string_view name = TagName(tag);
   const bool in_tools = channel_ == OutputChannel::kTools;
   if (name == "message") {
-    EndCall();
+    EndCall(out);
     channel_ = OutputChannel::kNone;
   } else if (in_tools && (name == "argument" || name == "json")) {
-    in_argument_ = false;
+    if (call_) AddArguments(call_->arguments.EndElement(), out);
   } else if (in_tools && name == "call") {
-    EndCall();
+    EndCall(out);
   } else if (in_tools && name == "tools") {
-    EndCall();
+    EndCall(out);
     channel_ = OutputChannel::kNone;
   } else if ((name == "think" && channel_ == OutputChannel::kThink) ||
              (name == "response" && channel_ == OutputChannel::kResponse)) {
@@ -129,34 +149,31 @@ void OutputParser::Close(std::string_view tag) {
   }
 }
 
-void OutputParser::EndCall() {
-  in_argument_ = false;
-  if (!call_) return;
-  const Call call = *std::exchange(call_, std::nullopt);
-  tool_calls_.push_back({fmt::format("call_{}", tool_calls_.size() + 1),
-                         call.name, ArgumentsJson(call.arguments)});
+void OutputParser::BeginCall(std::string name, ParsedText& out) {
+  ++num_calls_;
+  call_.emplace();
+  call_->call.id = fmt::format("call_{}", num_calls_);
+  call_->call.name = name;
+  out.calls.push_back({num_calls_ - 1, std::move(name), true, ""});
 }
 
-// One JSON object of the arguments, in order. Strings are quoted, values of
-// other types stand as the model wrote them if they are JSON and are quoted if
-// not; a `json` element is the object itself, whatever it holds.
-std::string OutputParser::ArgumentsJson(
-    const std::vector<Argument>& arguments) {
-  std::string json;
-  std::string_view separator = "";
-  for (const Argument& argument : arguments) {
-    if (argument.is_whole_object) return argument.value;
-    const bool verbatim =
-        argument.type != "string" && ParseJson(argument.value).ok();
-    json += fmt::format("{}{}: {}", separator, QuoteJson(argument.key),
-                        verbatim ? argument.value : QuoteJson(argument.value));
-    separator = ", ";
+void OutputParser::AddArguments(std::string_view json, ParsedText& out) {
+  if (json.empty()) return;
+  call_->call.arguments_json += json;
+  if (out.calls.empty() || out.calls.back().index != num_calls_ - 1) {
+    out.calls.push_back({num_calls_ - 1, "", false, ""});
   }
-  return "{" + json + "}";
+  out.calls.back().arguments += json;
 }
 
-void OutputParser::EndMessage() {
-  EndCall();
+void OutputParser::EndCall(ParsedText& out) {
+  if (!call_) return;
+  AddArguments(call_->arguments.End(), out);
+  tool_calls_.push_back(std::exchange(call_, std::nullopt)->call);
+}
+
+void OutputParser::EndMessage(ParsedText& out) {
+  EndCall(out);
   channel_ = OutputChannel::kNone;
   ended_ = true;
 }

@@ -14,6 +14,7 @@
 #include "coordinator/frontend/chat_request.h"
 #include "coordinator/frontend/chat_tokens.h"
 #include "coordinator/frontend/detokenizer.h"
+#include "coordinator/frontend/tool_arguments.h"
 
 namespace deltafin {
 
@@ -31,18 +32,31 @@ inline OutputChannel InitialChannel(Thinking thinking) {
                                     : OutputChannel::kThink;
 }
 
+// What was added to a tool call.
+struct ToolCallDelta {
+  int index = 0;     // of the call in the message, from 0
+  std::string name;  // where the call begins; else empty
+  bool begins = false;
+  std::string arguments;  // more of the JSON object
+};
+
+// What a token is part of.
+enum class OutputPart : uint8_t { kStructure, kReasoning, kContent, kToolCall };
+
 // Whole characters.
 struct ParsedText {
   std::string content;
   std::string reasoning;
+  std::vector<ToolCallDelta> calls;
+  OutputPart part = OutputPart::kStructure;  // of the token
 };
 
 // How the message came to its end.
 enum class OutputEnd : uint8_t { kComplete, kCut };
 
 // Elements that are not closed end where the next one of their level opens, or
-// with the message; a close without its element is ignored. The texts returned
-// do not depend on how they came.
+// with the message; a close without its element is ignored. The texts and the
+// calls' additions, joined, do not depend on how they came.
 class OutputParser {
  public:
   // `vocabulary` must outlive this.
@@ -64,36 +78,31 @@ class OutputParser {
   // Which side of a tag the tokens are on.
   enum class Place : uint8_t { kText, kOpenTag, kCloseTag };
 
-  // A value inside a call: an argument, or the whole object as text.
-  struct Argument {
-    std::string key;
-    std::string type;
-    std::string value;
-    bool is_whole_object = false;
-  };
   struct Call {
-    std::string name;
-    std::vector<Argument> arguments;
+    ToolCall call;  // so far
+    ToolArguments arguments;
   };
 
   void AddText(std::string_view text, ParsedText& out);
   void FlushText(ParsedText& out);
-  void EndTag();
-  void Open(std::string_view tag);
-  void Close(std::string_view tag);
-  void OpenInTools(std::string_view tag);
-  void EndCall();
-  static std::string ArgumentsJson(const std::vector<Argument>& arguments);
-  void EndMessage();
+  void EndTag(ParsedText& out);
+  void Open(std::string_view tag, ParsedText& out);
+  void Close(std::string_view tag, ParsedText& out);
+  void OpenInTools(std::string_view tag, ParsedText& out);
+  void BeginCall(std::string name, ParsedText& out);
+  void AddArguments(std::string_view json, ParsedText& out);
+  void EndCall(ParsedText& out);
+  void EndMessage(ParsedText& out);
+  OutputPart PartOfText() const;
 
   const ChatTokens tokens_;
   Detokenizer detokenizer_;
   OutputChannel channel_;
   Place place_ = Place::kText;
   bool ended_ = false;
-  bool in_argument_ = false;
   std::string tag_;           // so far
   std::optional<Call> call_;  // open
+  int num_calls_ = 0;         // begun
   std::vector<ToolCall> tool_calls_;
 };
 

@@ -52,6 +52,13 @@ inline constexpr int kMaxJsonDepth = 256;
 // lone surrogates, nesting over kMaxJsonDepth.
 absl::StatusOr<JsonValue> ParseJson(std::string_view text);
 
+// The same values of a client's request, which must be unambiguous: also
+// refuses a key that comes twice in an object, text that is not UTF-8, NaN and
+// numbers beyond the doubles. Errors: INVALID_ARGUMENT; `where` is then the
+// path of the member in error ("messages[0].content"), "" for the whole.
+absl::StatusOr<JsonValue> ParseStrictJson(std::string_view text,
+                                          std::string& where);
+
 // json.dumps(value, ensure_ascii=False).
 std::string DumpJson(const JsonValue& value);
 

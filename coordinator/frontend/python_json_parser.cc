@@ -1,6 +1,7 @@
 // ParseJson: a recursive-descent parser with the rules of CPython's scanner
 // (Modules/_json.c): NaN and Infinity are numbers, integers have any size,
-// control characters inside strings are refused.
+// control characters inside strings are refused. ParseStrictJson: the same
+// parser, which then takes what RFC 8259 calls JSON and no key twice.
 
 #include <charconv>
 #include <cmath>
@@ -19,6 +20,10 @@ namespace deltafin {
 namespace {
 
 using Kind = JsonValue::Kind;
+
+// A strict document holds no more values than this: each takes some hundred
+// bytes, however short it is written.
+constexpr size_t kMaxStrictValues = size_t{1} << 21;
 
 // int() refuses longer literals (sys.int_info.default_max_str_digits).
 constexpr size_t kMaxIntegerDigits = 4300;
@@ -44,9 +49,15 @@ std::string FloatRepr(double value) {
   return fixed;
 }
 
+enum class Rules : uint8_t { kPython, kStrict };
+
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, Rules rules)
+      : text_(text), is_strict_(rules == Rules::kStrict) {}
+
+  // Of the value that is being read; after an error, of the one in error.
+  const std::string& path() const { return path_; }
 
   absl::StatusOr<JsonValue> Document() {
     JsonValue value;
@@ -87,6 +98,9 @@ class Parser {
       return absl::OutOfRangeError(
           fmt::format("JSON: nested deeper than {}", kMaxJsonDepth));
     }
+    if (is_strict_ && ++num_values_ > kMaxStrictValues) {
+      return Malformed("too many values");
+    }
     switch (Peek()) {
       case '{':
         return Object(value, depth);
@@ -106,6 +120,7 @@ class Parser {
           std::pair("false", Kind::kBoolean), std::pair("NaN", Kind::kNumber),
           std::pair("Infinity", Kind::kNumber),
           std::pair("-Infinity", Kind::kNumber)}) {
+      if (is_strict_ && kind == Kind::kNumber) continue;
       if (!Take(literal)) continue;
       value.kind = kind;
       value.text = literal;
@@ -155,6 +170,7 @@ class Parser {
     } else {
       // Overflow gives infinity, as in Python.
       const double number = std::strtod(std::string(literal).c_str(), nullptr);
+      if (is_strict_ && std::isinf(number)) return Malformed("huge number");
       value.text = FloatRepr(number);
     }
     at_ = ends->second;
@@ -167,8 +183,11 @@ class Parser {
     SkipSpace();
     if (Take("]")) return absl::OkStatus();
     while (true) {
+      const size_t path_size = path_.size();
+      if (is_strict_) path_ += fmt::format("[{}]", value.items.size());
       value.items.emplace_back();
       RETURN_IF_ERROR(Value(value.items.back(), depth + 1));
+      path_.resize(path_size);
       SkipSpace();
       if (Take("]")) return absl::OkStatus();
       if (!Take(",")) return Malformed("expected ',' or ']'");
@@ -190,8 +209,12 @@ class Parser {
       SkipSpace();
       if (!Take(":")) return Malformed("expected ':'");
       SkipSpace();
-      RETURN_IF_ERROR(Value(member, depth + 1));
+      const size_t path_size = path_.size();
+      if (is_strict_) path_ += (path_size > 0 ? "." : "") + key;
       const auto [slot, is_new] = index.emplace(key, value.members.size());
+      if (is_strict_ && !is_new) return Malformed("the key comes twice");
+      RETURN_IF_ERROR(Value(member, depth + 1));
+      path_.resize(path_size);
       if (is_new) {
         value.members.push_back({std::move(key), std::move(member)});
       } else {
@@ -209,6 +232,7 @@ class Parser {
     while (at_ < text_.size()) {
       const char c = text_[at_];
       if (c == '"') {
+        if (is_strict_ && FirstInvalidUtf8(out)) return Malformed("no UTF-8");
         ++at_;
         return absl::OkStatus();
       }
@@ -270,6 +294,9 @@ class Parser {
   }
 
   const std::string_view text_;
+  const bool is_strict_;
+  std::string path_;  // kept by the strict rules alone, like num_values_
+  size_t num_values_ = 0;
   size_t at_ = 0;
   // Where one ended. The document may still be malformed, which comes first.
   std::optional<size_t> lone_surrogate_;
@@ -278,7 +305,16 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<JsonValue> ParseJson(std::string_view text) {
-  return Parser(text).Document();
+  return Parser(text, Rules::kPython).Document();
+}
+
+absl::StatusOr<JsonValue> ParseStrictJson(std::string_view text,
+                                          std::string& where) {
+  Parser parser(text, Rules::kStrict);
+  absl::StatusOr<JsonValue> value = parser.Document();
+  if (value.ok()) return value;
+  where = parser.path();
+  return absl::InvalidArgumentError(value.status().message());
 }
 
 }  // namespace deltafin

@@ -30,11 +30,11 @@ TextSink::TextSink(const Tokenizer& tokenizer, StopMatcher stop,
 // What the token adds, before stop strings are looked for.
 ParsedText TextSink::Text(int32_t id) {
   if (parser_) return parser_->Add(id);
-  return {detokenizer_.Add(id), ""};
+  return {detokenizer_.Add(id), "", {}, OutputPart::kContent};
 }
 
 ParsedText TextSink::Rest(FinishReason reason) {
-  if (!parser_) return {detokenizer_.Flush(), ""};
+  if (!parser_) return {detokenizer_.Flush(), "", {}, OutputPart::kContent};
   return parser_->Finish(reason == FinishReason::kStop ? OutputEnd::kComplete
                                                        : OutputEnd::kCut);
 }
@@ -42,7 +42,7 @@ ParsedText TextSink::Rest(FinishReason reason) {
 SinkAction TextSink::OnToken(const TokenEvent& event) {
   const ParsedText text = Text(event.id);
   const std::string content = stop_.Add(text.content);
-  callbacks_.on_delta({&event, content, text.reasoning});
+  callbacks_.on_delta({&event, content, text.reasoning, text.calls, text.part});
   return stop_.matched() ? SinkAction::kStop : SinkAction::kContinue;
 }
 
@@ -53,8 +53,8 @@ void TextSink::OnLogits(int64_t position, std::span<const float> logits) {
 void TextSink::OnFinish(const RequestResult& result) {
   const ParsedText rest = Rest(result.finish_reason);
   const std::string content = stop_.Add(rest.content) + stop_.Flush();
-  if (!content.empty() || !rest.reasoning.empty()) {
-    callbacks_.on_delta({nullptr, content, rest.reasoning});
+  if (!content.empty() || !rest.reasoning.empty() || !rest.calls.empty()) {
+    callbacks_.on_delta({nullptr, content, rest.reasoning, rest.calls});
   }
   std::vector<ToolCall> calls;
   if (parser_) calls = parser_->tool_calls();

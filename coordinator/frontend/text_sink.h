@@ -40,6 +40,9 @@ struct TextDelta {
   const TokenEvent* token = nullptr;  // null: the rest, at the end
   std::string_view content;
   std::string_view reasoning;
+  std::span<const ToolCallDelta> calls;
+  // What the token is part of; kContent outside of chat.
+  OutputPart part = OutputPart::kStructure;
 };
 
 struct TextCallbacks {

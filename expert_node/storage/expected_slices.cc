@@ -1,6 +1,13 @@
 #include "expert_node/storage/expected_slices.h"
 
+#include <algorithm>
+
 namespace deltafin {
+
+void ExpectedSlices::SetLimit(size_t limit) {
+  limit_ = limit;
+  if (held_.size() + num_to_read_ > limit) Clear();
+}
 
 void ExpectedSlices::Expect(int layer, std::span<const ExpectedRun> runs) {
   std::erase_if(to_read_, [this, layer](const ExpectedRun& one) {
@@ -15,11 +22,15 @@ void ExpectedSlices::Expect(int layer, std::span<const ExpectedRun> runs) {
   }
 }
 
-std::optional<ExpectedRun> ExpectedSlices::Take() {
+std::optional<ExpectedRun> ExpectedSlices::Take(int max_slices) {
   if (to_read_.empty()) return std::nullopt;
-  const ExpectedRun next = to_read_.front();
-  to_read_.pop_front();
+  ExpectedRun& front = to_read_.front();
+  ExpectedRun next = front;
+  next.run.count = std::min(next.run.count, max_slices);
   num_to_read_ -= next.run.count;
+  front.run.first += next.run.count;
+  front.run.count -= next.run.count;
+  if (front.run.count == 0) to_read_.pop_front();
   return next;
 }
 

@@ -34,11 +34,14 @@ class ExpectedSlices {
   ExpectedSlices(ExpertCache& cache, size_t limit)
       : cache_(cache), limit_(limit) {}
 
+  // From now on; what is above it goes.
+  void SetLimit(size_t limit);
+
   // Takes as many runs as there is room for. A layer's runs replace those of
   // the same layer that have not begun.
   void Expect(int layer, std::span<const ExpectedRun> runs);
-  // The next run to read; nothing when there is none.
-  std::optional<ExpectedRun> Take();
+  // The next run to read, at most so many slices; nothing when there is none.
+  std::optional<ExpectedRun> Take(int max_slices);
   bool any_to_read() const { return !to_read_.empty(); }
 
   // Holds an entry, whose pin becomes ours.
@@ -58,7 +61,7 @@ class ExpectedSlices {
   bool LetGo(Entry* entry);
 
   ExpertCache& cache_;
-  const size_t limit_;
+  size_t limit_;
   size_t num_to_read_ = 0;  // slices
   std::deque<ExpectedRun> to_read_;
   absl::flat_hash_map<Entry*, int> held_;  // entry -> layer

@@ -1,5 +1,6 @@
 #include "expert_node/storage/expert_cache.h"
 
+#include <cstring>
 #include <utility>
 
 #include "common/base/check.h"
@@ -22,6 +23,7 @@ ExpertCache::ExpertCache(AlignedBuffer memory, size_t slot_bytes,
     : memory_(std::move(memory)),
       slot_bytes_(slot_bytes),
       entries_(num_slots),
+      num_slots_(num_slots),
       heat_(half_life) {
   free_.reserve(num_slots);
   for (size_t i = num_slots; i-- > 0;) {
@@ -31,8 +33,8 @@ ExpertCache::ExpertCache(AlignedBuffer memory, size_t slot_bytes,
 }
 
 // Nodes of the map are kept with their entries: moving one allocates nothing.
-void ExpertCache::Rest(Entry* entry) {
-  const Rank rank(heat_.Of(entry->key_.expert), ++num_rests_);
+void ExpertCache::Rest(Entry* entry, Rank rank) {
+  entry->rests_ = true;
   if (entry->parked_.empty()) {
     entry->place_ = resting_.emplace(rank, entry).first;
     return;
@@ -42,7 +44,19 @@ void ExpertCache::Rest(Entry* entry) {
 }
 
 void ExpertCache::Wake(Entry* entry) {
+  entry->rests_ = false;
   entry->parked_ = resting_.extract(entry->place_);
+}
+
+void ExpertCache::Free(Entry* entry) {
+  if (IndexOf(entry) < num_slots_) free_.push_back(entry);
+}
+
+void ExpertCache::Evict(Entry* resting) {
+  Wake(resting);
+  present_.erase(resting->key_);
+  Free(resting);
+  ++evictions_;
 }
 
 ExpertCache::Entry* ExpertCache::Find(const SliceKey& key) {
@@ -54,13 +68,9 @@ ExpertCache::Entry* ExpertCache::Find(const SliceKey& key) {
 }
 
 ExpertCache::Entry* ExpertCache::Insert(const SliceKey& key) {
-  if (free_.empty()) {
+  while (free_.empty()) {
     if (resting_.empty()) return nullptr;
-    Entry* coldest = resting_.begin()->second;
-    Wake(coldest);
-    free_.push_back(coldest);
-    present_.erase(coldest->key_);
-    ++evictions_;
+    Evict(resting_.begin()->second);
   }
   Entry* entry = free_.back();
   free_.pop_back();
@@ -77,10 +87,11 @@ bool ExpertCache::Unpin(Entry* entry) {
   DCHECK(entry->pins_ > 0);
   if (--entry->pins_ > 0) return false;
   if (entry->state() == State::kFailed) {
-    free_.push_back(entry);
-  } else {
-    Rest(entry);
+    Free(entry);
+    return true;
   }
+  Rest(entry, {heat_.Of(entry->key_.expert), ++num_rests_});
+  if (IndexOf(entry) >= num_slots_) Evict(entry);
   return true;
 }
 
@@ -92,6 +103,56 @@ void ExpertCache::SetFailed(Entry* entry, const absl::Status& error) {
   present_.erase(entry->key_);
   entry->error_ = error;
   entry->state_.store(State::kFailed, std::memory_order_release);
+}
+
+bool ExpertCache::Resize(size_t num_slots, size_t max_moves) {
+  DCHECK(num_slots <= entries_.size());
+  if (num_slots > num_slots_) Grow(num_slots);
+  num_slots_ = num_slots;
+  std::erase_if(free_,
+                [&](Entry* entry) { return IndexOf(entry) >= num_slots; });
+  while (present_.size() > num_slots && !resting_.empty()) {
+    Evict(resting_.begin()->second);
+  }
+  for (size_t i = num_slots; i < entries_.size(); ++i) {
+    if (!entries_[i].rests_) continue;
+    if (max_moves-- == 0) return false;
+    Move(&entries_[i]);
+  }
+  return true;
+}
+
+void ExpertCache::Grow(size_t num_slots) {
+  for (size_t i = num_slots; i-- > num_slots_;) {
+    if (entries_[i].pins_ == 0 && !entries_[i].rests_) {
+      free_.push_back(&entries_[i]);
+    }
+  }
+}
+
+// To a slot that is free; without one the slice goes.
+void ExpertCache::Move(Entry* resting) {
+  if (free_.empty()) return Evict(resting);
+  Entry* const to = free_.back();
+  free_.pop_back();
+  std::memcpy(to->bytes_, resting->bytes_, slot_bytes_);
+  to->key_ = resting->key_;
+  to->fill_number_ = resting->fill_number_;
+  to->error_ = absl::OkStatus();
+  to->state_.store(State::kReady, std::memory_order_release);
+  present_[to->key_] = to;
+  const Rank rank = resting->place_->first;
+  Wake(resting);
+  Rest(to, rank);
+}
+
+std::span<uint8_t> ExpertCache::UnusedTail() {
+  size_t first = entries_.size();
+  while (first > num_slots_ && entries_[first - 1].pins_ == 0 &&
+         !entries_[first - 1].rests_) {
+    --first;
+  }
+  return memory_.bytes().subspan(first * slot_bytes_);
 }
 
 }  // namespace deltafin

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,7 @@ class ExpertCache {
     uint8_t* bytes_ = nullptr;
     std::atomic<State> state_{State::kFilling};
     int pins_ = 0;
+    bool rests_ = false;
     uint64_t fill_number_ = 0;
     absl::Status error_;
     Resting::iterator place_;    // while it rests
@@ -77,9 +79,10 @@ class ExpertCache {
 
   // Another request begins.
   void BeginRequest() { heat_.BeginRequest(); }
-  // It uses slices of the expert. Before they are found or inserted, for it is
-  // now that they get their places.
-  void Use(ExpertKey expert) { heat_.Use(expert); }
+  // It uses slices of the expert (ExpertUse::slices). Before they are found or
+  // inserted, for it is now that they get their places.
+  void Use(ExpertKey expert, uint64_t slices = 0) { heat_.Use(expert, slices); }
+  ExpertHeat& heat() { return heat_; }
 
   // Pins and returns the entry, filling or ready; nullptr on a miss.
   Entry* Find(const SliceKey& key);
@@ -100,7 +103,18 @@ class ExpertCache {
   void SetReady(Entry* entry);
   void SetFailed(Entry* entry, const absl::Status& error);
 
-  size_t num_slots() const { return entries_.size(); }
+  // Another number of slots from now on, at most those that were allocated.
+  // Where fewer are wanted the coldest slices go and those that stay move
+  // together, at most `max_moves` with a call. False while there is more to
+  // move. A pinned slice stays where it is until its last pin goes.
+  bool Resize(size_t num_slots, size_t max_moves);
+  // The memory beyond the last slot that is in use: it may be given back to the
+  // system, until Resize asks for it again.
+  std::span<uint8_t> UnusedTail();
+
+  bool has_free_slot() const { return !free_.empty(); }
+  size_t num_slots() const { return num_slots_; }
+  size_t num_allocated_slots() const { return entries_.size(); }
   size_t resident_slices() const { return present_.size(); }
   size_t slot_bytes() const { return slot_bytes_; }
   uint64_t evictions() const { return evictions_; }
@@ -109,12 +123,18 @@ class ExpertCache {
   ExpertCache(AlignedBuffer memory, size_t slot_bytes, size_t num_slots,
               double half_life);
 
-  void Rest(Entry* entry);
+  void Rest(Entry* entry, Rank rank);
   void Wake(Entry* entry);
+  void Evict(Entry* resting);
+  void Free(Entry* entry);
+  void Grow(size_t num_slots);
+  void Move(Entry* resting);
+  size_t IndexOf(const Entry* entry) const { return entry - entries_.data(); }
 
   AlignedBuffer memory_;
   const size_t slot_bytes_;
-  std::vector<Entry> entries_;
+  std::vector<Entry> entries_;  // those from num_slots_ on take nothing new
+  size_t num_slots_;
   ExpertHeat heat_;
   std::vector<Entry*> free_;
   Resting resting_;  // ready and without pins, the coldest first

@@ -50,6 +50,9 @@ class ExpertStore {
     return (uint64_t{2} << (shape().num_slices() - 1)) - 1;
   }
   virtual uint64_t held_version() const { return 0; }
+  // Slices of an expert that one read may take alone without costing more than
+  // with the others: what is not urgent is read in such pieces.
+  virtual int slices_per_read() const { return shape().num_slices(); }
 
   // Reads `run` of an expert. out[i] receives slice run.first + i in tile
   // order, shape().slice_offset(s + 1) - slice_offset(s) bytes; `ready(s)` is

@@ -130,9 +130,7 @@ absl::Status FetchingStore::Fetch(Request& request, SliceRun run) {
       return absl::OkStatus();
     }
   }
-  const absl::StatusOr<uint64_t> bytes =
-      lower_->Read(key, run, request.OutOf(run),
-                   [&](int slice) { request.SetReady(slice); });
+  const absl::StatusOr<uint64_t> bytes = ReadLower(request, run);
   if (!bytes.ok()) {
     EndFetch(key);
     return bytes.status();
@@ -187,6 +185,19 @@ absl::Status FetchingStore::FillMissing(ExpertKey key, SliceRun missing,
   const absl::Status installed = InstallOnDrive(install);
   Count(installed);
   return installed;
+}
+
+absl::StatusOr<uint64_t> FetchingStore::ReadLower(Request& request,
+                                                  SliceRun run) {
+  const auto read = [&] {
+    return lower_->Read(request.key(), run, request.OutOf(run),
+                        [&](int slice) { request.SetReady(slice); });
+  };
+  if (options_.meter == nullptr) return read();
+  const ReadRateMeter::Reading reading = options_.meter->Begin();
+  absl::StatusOr<uint64_t> bytes = read();
+  options_.meter->End(reading, bytes.ok() ? *bytes : 0);
+  return bytes;
 }
 
 void FetchingStore::BeginFetch(ExpertKey key) {

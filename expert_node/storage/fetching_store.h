@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "expert_node/storage/expert_store.h"
+#include "expert_node/storage/read_rate_meter.h"
 #include "expert_node/storage/record_store.h"
 
 namespace deltafin {
@@ -25,6 +26,8 @@ struct FetchingStoreOptions {
   // Memory for slices that are fetched and not yet on the drive; at least one
   // run is taken. Readers wait for room in it: nothing is fetched twice.
   uint64_t queue_bytes = uint64_t{256} << 20;
+  // Told of reads of the lower store; must outlive this. Null: nobody is.
+  ReadRateMeter* meter = nullptr;
 };
 
 struct FetchingStoreStats {
@@ -79,6 +82,7 @@ class FetchingStore : public ExpertStore {
   absl::Status ReadHeld(Request& request, SliceRun run);
   absl::Status Fetch(Request& request, SliceRun run);
   absl::Status FillMissing(ExpertKey key, SliceRun missing, ReadMissing read);
+  absl::StatusOr<uint64_t> ReadLower(Request& request, SliceRun run);
   void BeginFetch(ExpertKey key);
   void EndFetch(ExpertKey key);
   void Queue(ExpertKey key, SliceRun run, std::span<uint8_t* const> slices);

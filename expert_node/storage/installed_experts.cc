@@ -2,12 +2,13 @@
 
 #include <utility>
 
-#include "common/base/log.h"
+#include "common/base/clock.h"
 #include "common/base/manifest.h"
 #include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "expert_node/storage/install_origin.h"
 #include "expert_node/storage/shard_table.h"
+#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -22,22 +23,6 @@ absl::StatusOr<ExpertSource> OpenSource(const InstallOrigin& origin,
   ASSIGN_OR_RETURN(OpenedSource opened, OpenOrigin(origin, access));
   source.source = std::move(opened.source);
   return source;
-}
-
-void LogShare(const RecordStore& records, const InstallOrigin& origin,
-              const std::string& model_dir) {
-  const RecordModel& model = records.model();
-  const uint64_t all =
-      uint64_t(model.num_layers - model.first_moe_layer) * model.num_experts;
-  const uint64_t held = records.stats().complete_experts;
-  if (held == all) return;
-  spdlog::info(
-      "{} is still streaming: {} of {} experts are installed ({:.1f} %), the "
-      "others come from {} as they are used; `deltafin fetch-experts {}` "
-      "brings them all",
-      model_dir, held, all,
-      100.0 * static_cast<double>(held) / static_cast<double>(all),
-      origin.name(), model_dir);
 }
 
 }  // namespace
@@ -58,27 +43,34 @@ ExpertSourceOpener OpenerOfInstalled(const std::string& model_dir,
 
 absl::StatusOr<std::unique_ptr<InstalledExperts>> InstalledExperts::Open(
     const std::string& model_dir, const ModelSpec& spec,
-    const std::string& manifest_digest, const HubAccess& access) {
+    const std::string& manifest_digest, const HubAccess& access,
+    ReadRateMeter* meter) {
   const InstalledPaths paths(model_dir);
   ASSIGN_OR_RETURN(const InstallOrigin origin, ReadInstallOrigin(paths));
   RecordStoreOptions options;
   options.program = "deltafin";
+  options.meter = meter;
   ASSIGN_OR_RETURN(
       std::unique_ptr<RecordStore> records,
       RecordStore::Open(paths.experts_folder(),
                         RecordModel::Of(spec, manifest_digest), options));
-  LogShare(*records, origin, model_dir);
   auto source =
       std::make_unique<SourceStore>(spec, OpenerOfInstalled(model_dir, access));
-  return std::unique_ptr<InstalledExperts>(
-      new InstalledExperts(std::move(records), std::move(source)));
+  return std::unique_ptr<InstalledExperts>(new InstalledExperts(
+      origin.name(), std::move(records), std::move(source)));
 }
 
-InstalledExperts::InstalledExperts(std::unique_ptr<RecordStore> records,
+InstalledExperts::InstalledExperts(std::string source_name,
+                                   std::unique_ptr<RecordStore> records,
                                    std::unique_ptr<ExpertStore> source)
-    : records_(std::move(records)),
-      experts_(std::make_unique<FetchingStore>(*records_, std::move(source),
-                                               FetchingStoreOptions())) {}
+    : source_name_(std::move(source_name)),
+      source_meter_(ReadRateOptions{0, /*busy_reads=*/1}, SystemClock()),
+      records_(std::move(records)) {
+  FetchingStoreOptions options;
+  options.meter = &source_meter_;
+  experts_ =
+      std::make_unique<FetchingStore>(*records_, std::move(source), options);
+}
 
 InstalledExperts::~InstalledExperts() = default;
 

@@ -12,9 +12,10 @@
 namespace deltafin {
 namespace {
 
-// Slices are read together until they reach this: smaller requests keep a
-// drive from streaming. A slice of the full model is more alone.
-constexpr size_t kPieceBytes = size_t{1} << 20;
+// Slices are read together until they reach this, three of the full model:
+// smaller requests cost more of the processor, larger ones let the first slice
+// wait longer.
+constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // An index with more dead entries than this, and than live ones, is rewritten
 // when it is opened.
@@ -128,6 +129,11 @@ void LayerRecords::Compact(size_t num_entries) {
     spdlog::warn("cannot compact an index: {}", status.ToString());
 }
 
+int LayerRecords::SlicesPerRead(const ExpertShape& shape) {
+  const size_t slice_bytes = shape.slice_offset(1);
+  return static_cast<int>((kPieceBytes + slice_bytes - 1) / slice_bytes);
+}
+
 std::vector<SliceRun> LayerRecords::RunsOf(uint64_t mask) {
   std::vector<SliceRun> runs;
   for (int slice = 0; slice < kMaxRecordSlices && mask >> slice != 0;) {
@@ -169,20 +175,14 @@ std::optional<Sha256Bytes> LayerRecords::Identity(int expert) const {
   return experts_[expert].identity;
 }
 
-uint64_t LayerRecords::NumReads(int expert) const {
-  MutexLock lock(mutex_);
-  return experts_[expert].reads;
-}
-
 absl::StatusOr<LayerRecords::Held> LayerRecords::BeginRead(int expert,
                                                            SliceRun run) {
   MutexLock lock(mutex_);
-  Expert& record = experts_[expert];
+  const Expert& record = experts_[expert];
   const uint64_t wanted = MaskOf(run);
   if ((record.held & wanted) != wanted) {
     return absl::NotFoundError(NameOf(expert, run) + ": not held");
   }
-  ++record.reads;
   const auto first = record.digests.begin() + run.first;
   return Held{{first, first + run.count}, record.removals, data_.get()};
 }
@@ -191,13 +191,18 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
     int expert, SliceRun run, std::span<uint8_t* const> out,
     absl::FunctionRef<void(int slice)> ready) {
   ASSIGN_OR_RETURN(const Held held, BeginRead(expert, run));
+  size_t piece_bytes = kPieceBytes;
   for (int begin = 0; begin < run.count;) {
     SliceRun piece = {run.first + begin, 1};
-    while (BytesOf(piece) < kPieceBytes && begin + piece.count < run.count) {
+    while (BytesOf(piece) < piece_bytes && begin + piece.count < run.count) {
       ++piece.count;
     }
     const absl::Status read =
         ReadSlices(*held.data, expert, piece, out.subspan(begin, piece.count));
+    if (absl::IsDataLoss(read) && piece.count > 1) {
+      piece_bytes = 0;  // one by one, to tell the bad slice from the others
+      continue;
+    }
     if (absl::IsDataLoss(read)) return Drop(expert, piece, held.removals, read);
     RETURN_IF_ERROR(AddContext(read, NameOf(expert, piece)));
     for (int i = begin; i < begin + piece.count; ++i) {
@@ -209,6 +214,17 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
     begin += piece.count;
   }
   return BytesOf(run);
+}
+
+template <typename Out>
+absl::Status LayerRecords::ReadFrom(RecordFile& data, uint64_t offset, Out out,
+                                    uint64_t bytes) {
+  shared_.bytes_read += bytes;
+  if (shared_.meter == nullptr) return data.Read(offset, out);
+  const ReadRateMeter::Reading reading = shared_.meter->Begin();
+  const absl::Status status = data.Read(offset, out);
+  shared_.meter->End(reading, status.ok() ? bytes : 0);
+  return status;
 }
 
 absl::Status LayerRecords::ReadSlices(RecordFile& data, int expert,
@@ -223,14 +239,13 @@ absl::Status LayerRecords::ReadSlices(RecordFile& data, int expert,
                parts.back().size() % RecordFile::kPageBytes == 0;
   }
   if (in_place) {
-    shared_.bytes_read += BytesOf(run);
-    return data.Read(offset, parts);
+    return ReadFrom(data, offset, std::span(parts), BytesOf(run));
   }
   const uint64_t begin = RecordFile::PagesDown(offset);
   const uint64_t bytes = RecordFile::PagesUp(offset + BytesOf(run)) - begin;
   ASSIGN_OR_RETURN(BufferPool::Lease buffer, shared_.buffers.Take(bytes));
-  shared_.bytes_read += bytes;
-  RETURN_IF_ERROR(data.Read(begin, {buffer.data(), bytes}));
+  RETURN_IF_ERROR(
+      ReadFrom(data, begin, std::span(buffer.data(), bytes), bytes));
   const uint8_t* from = buffer.data() + (offset - begin);
   for (const std::span<uint8_t> part : parts) {
     std::memcpy(part.data(), from, part.size());

@@ -19,6 +19,7 @@
 #include "common/base/mutex.h"
 #include "expert_node/storage/buffer_pool.h"
 #include "expert_node/storage/drive_room.h"
+#include "expert_node/storage/read_rate_meter.h"
 #include "expert_node/storage/record_file.h"
 #include "expert_node/storage/record_index.h"
 
@@ -27,10 +28,11 @@ namespace deltafin {
 // What the layers of a store share.
 struct RecordShared {
   RecordShared(const std::string& folder, uint64_t quota_bytes,
-               uint64_t reserve_bytes)
-      : room(folder, quota_bytes, reserve_bytes) {}
+               uint64_t reserve_bytes, ReadRateMeter* read_meter)
+      : room(folder, quota_bytes, reserve_bytes), meter(read_meter) {}
 
   DriveRoom room;
+  ReadRateMeter* const meter;  // null: nobody is told of reads
   BufferPool buffers;
   std::atomic<uint64_t> held_version{1};
   std::atomic<uint64_t> held_slices{0};
@@ -55,7 +57,6 @@ class LayerRecords {
                                 absl::FunctionRef<void(int slice)> ready);
   uint64_t HeldMask(int expert) const;
   std::optional<Sha256Bytes> Identity(int expert) const;
-  uint64_t NumReads(int expert) const;
   absl::Status Install(int expert, SliceRun run,
                        std::span<const uint8_t* const> slices,
                        const std::optional<Sha256Bytes>& identity);
@@ -65,6 +66,8 @@ class LayerRecords {
     return (run.count == 64 ? ~uint64_t{0} : (uint64_t{1} << run.count) - 1)
            << run.first;
   }
+  // Slices of full size that are read together.
+  static int SlicesPerRead(const ExpertShape& shape);
   // The ones of `mask` as runs, ascending.
   static std::vector<SliceRun> RunsOf(uint64_t mask);
 
@@ -74,7 +77,6 @@ class LayerRecords {
     // Steps whenever slices are removed: a read that began before then may
     // have met what was not its own.
     uint64_t removals = 0;
-    uint64_t reads = 0;
     std::optional<Sha256Bytes> identity;
     std::vector<Xxh128> digests;  // by slice; empty until one is held
   };
@@ -100,6 +102,10 @@ class LayerRecords {
   // Reads whole pages: in place where they fit, else by way of a buffer.
   absl::Status ReadSlices(RecordFile& data, int expert, SliceRun run,
                           std::span<uint8_t* const> out);
+  // data.Read, told to the meter.
+  template <typename Out>
+  absl::Status ReadFrom(RecordFile& data, uint64_t offset, Out out,
+                        uint64_t bytes);
   absl::Status CheckSlice(int slice, const uint8_t* bytes,
                           const Xxh128& digest) const;
   // The verdict on a copy that cannot be used: NOT_FOUND when it was removed

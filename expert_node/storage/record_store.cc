@@ -48,8 +48,9 @@ RecordStore::RecordStore(std::string folder, RecordModel model, FolderLock lock,
     : folder_(std::move(folder)),
       model_(std::move(model)),
       lock_(std::move(lock)),
-      shared_(std::make_unique<RecordShared>(folder_, options.quota_bytes,
-                                             options.reserve_bytes)) {}
+      shared_(std::make_unique<RecordShared>(
+          folder_, options.quota_bytes, options.reserve_bytes, options.meter)) {
+}
 
 RecordStore::~RecordStore() = default;
 
@@ -89,6 +90,10 @@ absl::StatusOr<LayerRecords*> RecordStore::LayerOf(ExpertKey key,
       model_.num_layers - 1, model_.num_experts, num_slices));
 }
 
+int RecordStore::slices_per_read() const {
+  return LayerRecords::SlicesPerRead(model_.shape);
+}
+
 absl::StatusOr<uint64_t> RecordStore::Read(
     ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
     absl::FunctionRef<void(int slice)> ready) {
@@ -122,11 +127,6 @@ std::optional<std::string> RecordStore::Identity(ExpertKey key) const {
   const std::optional<Sha256Bytes> identity = layer->Identity(key.expert);
   if (!identity) return std::nullopt;
   return Sha256HexOf(*identity);
-}
-
-uint64_t RecordStore::NumReads(ExpertKey key) const {
-  const LayerRecords* const layer = FindLayer(key);
-  return layer == nullptr ? 0 : layer->NumReads(key.expert);
 }
 
 absl::Status RecordStore::Install(ExpertKey key, SliceRun run,

@@ -24,6 +24,7 @@
 namespace deltafin {
 
 class LayerRecords;
+class ReadRateMeter;
 struct RecordShared;
 
 // What a folder of records is of: another one is refused.
@@ -46,6 +47,8 @@ struct RecordStoreOptions {
   uint64_t reserve_bytes = uint64_t{1} << 30;
   // Who has the folder, for the message to a second process that wants it.
   std::string program = "deltafin-node";
+  // Told of every read of the drive; must outlive the store. Null: nobody is.
+  ReadRateMeter* meter = nullptr;
 };
 
 struct RecordStoreStats {
@@ -79,6 +82,7 @@ class RecordStore : public ExpertStore {
   const std::string& folder() const { return folder_; }
   const RecordModel& model() const { return model_; }
   const ExpertShape& shape() const override { return model_.shape; }
+  int slices_per_read() const override;
 
   // Reads past the page cache, straight into `out` where slice and destination
   // lie on pages. A slice is ready when its digest and its scales are checked;
@@ -110,8 +114,6 @@ class RecordStore : public ExpertStore {
   std::vector<SliceRun> HeldSlices(ExpertKey key) const;
   // SHA-256 (hex) of the expert's released bytes as Install was told.
   std::optional<std::string> Identity(ExpertKey key) const;
-  // Reads begun since Open.
-  uint64_t NumReads(ExpertKey key) const;
 
   // Stores the slices of `run`, slices[i] being slice run.first + i in tile
   // order; any alignment. What is already held is not written again. Held once

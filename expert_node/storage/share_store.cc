@@ -32,6 +32,7 @@ class ShareStore::Held : public ExpertStore {
     const uint64_t drive = records_.held_version();
     return source_ == nullptr ? drive : drive + source_->held_version();
   }
+  int slices_per_read() const override { return records_.slices_per_read(); }
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
       absl::FunctionRef<void(int slice)> ready) override {
@@ -135,10 +136,12 @@ absl::StatusOr<uint64_t> ShareStore::Copy(ExpertKey key, SliceRun run,
   RETURN_IF_ERROR(records_->CheckName(key, run));
   return fetching_->Fill(
       key, run, [&](SliceRun missing, std::span<uint8_t* const> out) {
-        if (owners.empty() && source_ != nullptr) {
-          return source_->Read(key, missing, out, [](int) {});
-        }
-        return peers_.ReadFrom(owners, key, missing, out, [](int) {});
+        int done = 0;
+        const absl::StatusOr<uint64_t> from_peers = peers_.ReadFrom(
+            owners, key, missing, out, [&done](int) { ++done; });
+        if (from_peers.ok() || source_ == nullptr) return from_peers;
+        return source_->Read(key, {missing.first + done, missing.count - done},
+                             out.subspan(done), [](int) {});
       });
 }
 

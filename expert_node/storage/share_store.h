@@ -46,6 +46,7 @@ class ShareStore : public ExpertStore {
   ExpertStore& held() override { return *held_; }
   uint64_t HeldMask(ExpertKey key) const override;
   uint64_t held_version() const override;
+  int slices_per_read() const override { return records_->slices_per_read(); }
 
   // What the drive lacks comes from peers first, then from the source, and is
   // kept where there is room. Errors: of the last of them.
@@ -56,14 +57,15 @@ class ShareStore : public ExpertStore {
   }
 
   // Brings a run to the drive: from `owners` in order, or from the source where
-  // there are none. Returns the bytes that came: 0 when it is held already.
-  // Blocks. Errors: INVALID_ARGUMENT for a run outside the model;
+  // none of them gives it. Returns the bytes that came: 0 when it is held
+  // already. Blocks. Errors: INVALID_ARGUMENT for a run outside the model;
   // RESOURCE_EXHAUSTED when there is no room; those of Read.
   absl::StatusOr<uint64_t> Copy(ExpertKey key, SliceRun run,
                                 std::span<const std::string> owners);
 
   RecordStore& records() { return *records_; }
   const RecordStore& records() const { return *records_; }
+  FetchingStore& fetching() { return *fetching_; }
   bool has_source() const { return source_ != nullptr; }
   FetchingStoreStats fetching_stats() const { return fetching_->stats(); }
 

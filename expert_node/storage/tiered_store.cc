@@ -12,9 +12,6 @@
 namespace deltafin {
 namespace {
 
-// Slots that what is only expected may take.
-constexpr size_t kExpectedPart = 4;
-
 absl::Status CheckCapacity(const ExpertShape& shape, size_t capacity_bytes) {
   const size_t slot_bytes =
       ExpertCache::SlotBytes(shape.slice_offset(1) - shape.slice_offset(0));
@@ -25,6 +22,16 @@ absl::Status CheckCapacity(const ExpertShape& shape, size_t capacity_bytes) {
       "({} slices); give at least that to --ram",
       FormatByteSize(capacity_bytes), capacity_bytes, needed,
       shape.num_slices()));
+}
+
+// ExpertUse::slices of those of the first expert.
+uint64_t SlicesOfFirst(std::span<const SliceKey> wanted) {
+  uint64_t slices = 0;
+  for (const SliceKey& key : wanted) {
+    if (key.expert != wanted[0].expert) break;
+    if (key.slice < 64) slices |= uint64_t{1} << key.slice;
+  }
+  return slices;
 }
 
 }  // namespace
@@ -134,7 +141,7 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
   cache_->BeginRequest();
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (i == 0 || wanted[i].expert != wanted[i - 1].expert) {
-      cache_->Use(wanted[i].expert);
+      cache_->Use(wanted[i].expert, SlicesOfFirst(wanted.subspan(i)));
     }
     SliceLease::Shared::Unit& unit = lease->shared_->units[i];
     unit.key = wanted[i];
@@ -200,20 +207,23 @@ TieredStoreStats TieredStore::stats() const {
   stats.expected = expected_.stats();
   stats.evictions = cache_->evictions();
   stats.resident_bytes = cache_->resident_slices() * cache_->slot_bytes();
+  stats.capacity_bytes = cache_->num_slots() * cache_->slot_bytes();
   return stats;
 }
 
 void TieredStore::ReaderMain() {
   MutexLock lock(mutex_);
   while (true) {
-    while (!stop_ && !MayFetch() && !MayReadAhead()) {
+    while (!stop_ && !MayFetch() && !MayReadAhead() && !MayWarm()) {
       fetch_queued_.Wait(mutex_);
     }
     if (stop_) return;
     if (MayFetch()) {
       ReadNextFetch();
-    } else {
+    } else if (MayReadAhead()) {
       ReadNextExpected();
+    } else {
+      ReadNextWarm();
     }
   }
 }
@@ -234,7 +244,7 @@ void TieredStore::ReadNextFetch() {
 
 // Takes no slot of what is pinned and waits for none.
 void TieredStore::ReadNextExpected() {
-  const ExpectedRun next = *expected_.Take();
+  const ExpectedRun next = *expected_.Take(lower_->slices_per_read());
   std::vector<Entry*> to_fill;
   for (int i = 0; i < next.run.count; ++i) {
     const SliceKey key = {next.expert, next.run.first + i};
@@ -247,10 +257,7 @@ void TieredStore::ReadNextExpected() {
     expected_.Hold(entry);
     to_fill.push_back(entry);
   }
-  mutex_.Unlock();
-  std::atomic<uint64_t> bytes_read{0};
-  Fill(to_fill, &bytes_read);
-  mutex_.Lock();
+  FillAhead(to_fill);
 }
 
 std::vector<ExpertCache::Entry*> TieredStore::TakeSlots(const Fetch& fetch) {

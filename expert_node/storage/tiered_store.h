@@ -37,6 +37,8 @@ struct TieredStoreStats {
   uint64_t misses = 0;  // slices that had to be read
   uint64_t evictions = 0;
   uint64_t resident_bytes = 0;
+  uint64_t capacity_bytes = 0;  // as it is now
+  uint64_t warmed = 0;          // slices read because an earlier run used them
   ExpectedSlicesStats expected;
 };
 
@@ -111,10 +113,31 @@ class TieredStore {
   // Replaces what was expected of the layer before. Never waits.
   void Expect(int layer, std::span<const ExpectedRun> runs);
 
+  // Goes on with the heat of an earlier run. What it used that is near is then
+  // read while the readers have nothing else to do, the hottest first, as long
+  // as there is room that nobody else took. Before the first Acquire.
+  void WarmUp(const HeatPage& page);
+  // What was used since the last call: see ExpertHeat.
+  HeatPage TakeUses();
+  // 0: never used. Comparable with that of others at the same time.
+  double HeatOf(ExpertKey expert) const;
+
+  // Uses `bytes` of its memory from now on, at least one expert's, at most what
+  // it was made with; the rest goes back to the system. What is leased stays
+  // until it is released; the coldest go first. Blocks while slices are moved.
+  // REQUIRES: one thread calls it.
+  void SetCapacity(uint64_t bytes);
+  uint64_t max_capacity_bytes() const;
+
   TieredStoreStats stats() const;
 
  private:
   friend class SliceLease;
+  // Of its slots, what is only expected may take one in so many.
+  static constexpr size_t kExpectedPart = 4;
+  // Readers that read what nobody waits for: what is then wanted for certain
+  // waits for no more than their pieces.
+  static constexpr int kAheadReaders = 2;
   using Entry = ExpertCache::Entry;
   // Consecutive missing slices of one expert, wanted by one lease.
   struct Fetch {
@@ -131,16 +154,21 @@ class TieredStore {
     return !fetches_.empty() && !taking_slots_;
   }
   bool MayReadAhead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return expected_.any_to_read() && fetches_.empty() && !taking_slots_ &&
-           num_reading_ == 0;
+    return expected_.any_to_read() && num_ahead_ < kAheadReaders &&
+           fetches_.empty() && !taking_slots_ && num_reading_ == 0;
+  }
+  bool MayWarm() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !to_warm_.empty() && num_ahead_ < kAheadReaders &&
+           fetches_.empty() && !taking_slots_ && num_reading_ == 0;
   }
   void ReadNextFetch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ReadNextExpected() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReadNextWarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FillAhead(const std::vector<Entry*>& entries)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes slots for a fetch, unit by unit; returns the entries to fill, each
   // with a pin of the reader.
   std::vector<Entry*> TakeSlots(const Fetch& fetch)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Entry* WaitForSlot(const Fetch& fetch, const SliceKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds to *bytes_read.
   void Fill(const std::vector<Entry*>& entries,
@@ -153,8 +181,10 @@ class TieredStore {
   mutable Mutex mutex_;
   const std::unique_ptr<ExpertCache> cache_ ABSL_PT_GUARDED_BY(mutex_);
   ExpectedSlices expected_ ABSL_GUARDED_BY(mutex_);
+  std::deque<ExpectedRun> to_warm_ ABSL_GUARDED_BY(mutex_);
   std::deque<Fetch> fetches_ ABSL_GUARDED_BY(mutex_);
   int num_reading_ ABSL_GUARDED_BY(mutex_) = 0;  // readers of fetches
+  int num_ahead_ ABSL_GUARDED_BY(mutex_) = 0;    // and of all else
   // One reader at a time takes slots, in the order of the queue: otherwise two
   // could hold half of what each needs.
   bool taking_slots_ ABSL_GUARDED_BY(mutex_) = false;

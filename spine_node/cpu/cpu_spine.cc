@@ -49,7 +49,9 @@ SpineDescription CpuSpine::description() const {
           .kernel = options_.kernel->name,
           .weight_bytes = static_cast<int64_t>(weights_.resident_bytes),
           .sequence_fixed_bytes = sequence_layout_.fixed_bytes(),
-          .sequence_token_bytes = sequence_layout_.token_bytes()};
+          .sequence_token_bytes = sequence_layout_.token_bytes(),
+          .max_drafts = kMaxDrafts,
+          .sequence_draft_bytes = sequence_layout_.draft_bytes()};
 }
 
 absl::StatusOr<std::unique_ptr<SequenceState>> CpuSpine::NewSequence(
@@ -64,10 +66,16 @@ absl::StatusOr<std::unique_ptr<SequenceState>> CpuSpine::NewSequence(
 }
 
 absl::StatusOr<std::unique_ptr<SequenceState>> CpuSpine::Fork(
-    const SequenceState& state) {
+    const SequenceState& state, int64_t max_tokens) {
   const auto* own = dynamic_cast<const CpuSequenceState*>(&state);
   if (own == nullptr || !own->settled()) return NotSettled();
-  return own->Fork();
+  if (max_tokens < std::max<int64_t>(own->num_tokens(), 1) ||
+      max_tokens > spec().max_position_embeddings) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a copy of ", own->num_tokens(), " tokens that may grow to ",
+        max_tokens, ": the model takes 1 to ", spec().max_position_embeddings));
+  }
+  return own->Fork(max_tokens);
 }
 
 absl::Status CpuSpine::RetainGeneration(SequenceState& state) {
@@ -88,6 +96,18 @@ absl::StatusOr<int64_t> CpuSpine::TruncateTo(SequenceState& state,
         "a sequence cannot be truncated while its step is in flight");
   }
   return own->TruncateTo(num_tokens);
+}
+
+absl::Status CpuSpine::TakeBack(SequenceState& state, int num_tokens) {
+  auto* own = dynamic_cast<CpuSequenceState*>(&state);
+  if (own == nullptr || !own->settled()) return NotSettled();
+  if (num_tokens < 0 || num_tokens > own->num_drafts()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot take back ", num_tokens, " of the last ",
+                     own->num_drafts(), " drafts"));
+  }
+  own->TakeBack(num_tokens);
+  return absl::OkStatus();
 }
 
 absl::Status CpuSpine::Embed(std::span<const SequenceSlice> slices) {

@@ -37,10 +37,11 @@ class CpuSpine : public Spine {
   absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       int64_t max_tokens) override;
   absl::StatusOr<std::unique_ptr<SequenceState>> Fork(
-      const SequenceState& state) override;
+      const SequenceState& state, int64_t max_tokens) override;
   absl::Status RetainGeneration(SequenceState& state) override;
   absl::StatusOr<int64_t> TruncateTo(SequenceState& state,
                                      int64_t num_tokens) override;
+  absl::Status TakeBack(SequenceState& state, int num_tokens) override;
 
   absl::Status Embed(std::span<const SequenceSlice> slices) override;
   absl::Status Attend(int layer) override;

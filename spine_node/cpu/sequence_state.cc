@@ -37,6 +37,7 @@ SequenceLayout::SequenceLayout(const ModelSpec& spec)
   const size_t dim = kda_dim;
   kda_head_floats =
       RoundUp(dim * dim, kLineFloats) + RoundUp(9 * dim, kLineFloats);
+  draft_row_floats = RoundUp(4 * dim + 1, kLineFloats);
 }
 
 int64_t SequenceLayout::fixed_bytes() const {
@@ -45,6 +46,10 @@ int64_t SequenceLayout::fixed_bytes() const {
 
 int64_t SequenceLayout::token_bytes() const {
   return sizeof(float) * key_dim * num_mla;
+}
+
+int64_t SequenceLayout::draft_bytes() const {
+  return sizeof(float) * draft_row_floats * kMaxDrafts * kda_heads * num_kda;
 }
 
 absl::StatusOr<LatentCache> LatentCache::Create(int num_layers, int key_dim,
@@ -122,7 +127,8 @@ absl::StatusOr<std::unique_ptr<CpuSequenceState>> CpuSequenceState::Create(
 int64_t CpuSequenceState::bytes() const {
   const int64_t copies = static_cast<int64_t>(generations_.size());
   return layout_.fixed_bytes() * (1 + copies) +
-         layout_.token_bytes() * num_tokens_;
+         layout_.token_bytes() * num_tokens_ +
+         static_cast<int64_t>(draft_rows_.size());
 }
 
 KdaHeadState CpuSequenceState::kda(int layer, int head) {
@@ -133,27 +139,54 @@ KdaHeadState CpuSequenceState::kda(int layer, int head) {
   return {matrix, matrix + RoundUp(dim * dim, kLineFloats)};
 }
 
+float* CpuSequenceState::draft_rows(int layer, int head) {
+  const size_t index =
+      size_t{1} * layout_.kind_index[layer] * layout_.kda_heads + head;
+  return draft_rows_.as<float>() +
+         index * kMaxDrafts * layout_.draft_row_floats;
+}
+
 float* CpuSequenceState::latents(int layer) {
   return latents_.layer(layout_.kind_index[layer]);
 }
 
-void CpuSequenceState::FinishStep(int64_t added_tokens) {
+void CpuSequenceState::FinishStep(int64_t added_tokens, int num_drafts) {
   num_tokens_ += added_tokens;
+  num_drafts_ = num_drafts;
   settled_ = true;
 }
 
-absl::StatusOr<std::unique_ptr<CpuSequenceState>> CpuSequenceState::Fork()
-    const {
-  ASSIGN_OR_RETURN(auto copy, Create(layout_, max_tokens_, generation_bytes_));
+absl::Status CpuSequenceState::ReserveDrafts() {
+  if (draft_rows_.size() > 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(draft_rows_, AlignedBuffer::Allocate(layout_.draft_bytes()));
+  return absl::OkStatus();
+}
+
+void CpuSequenceState::TakeBack(int num_tokens) {
+  num_tokens_ -= num_tokens;
+  num_drafts_ -= num_tokens;
+}
+
+absl::StatusOr<std::unique_ptr<CpuSequenceState>> CpuSequenceState::Fork(
+    int64_t max_tokens) const {
+  ASSIGN_OR_RETURN(auto copy, Create(layout_, max_tokens, generation_bytes_));
   copy->latents_.CopyFrom(latents_, num_tokens_);
   std::memcpy(copy->kda_.data(), kda_.data(), layout_.fixed_bytes());
-  copy->generations_ = generations_;
   copy->num_tokens_ = num_tokens_;
-  copy->settled_ = settled_;
+  if (num_drafts_ > 0) {
+    RETURN_IF_ERROR(copy->ReserveDrafts());
+    std::memcpy(copy->draft_rows_.data(), draft_rows_.data(),
+                draft_rows_.size());
+    copy->num_drafts_ = num_drafts_;
+  }
   return copy;
 }
 
 absl::Status CpuSequenceState::RetainGeneration() {
+  if (num_drafts_ > 0) {
+    return absl::FailedPreconditionError(
+        "drafts of the last step are not part of the state yet");
+  }
   const int64_t bytes = layout_.fixed_bytes();
   if (bytes == 0 || bytes > generation_bytes_) return absl::OkStatus();
   if (!generations_.empty() && generations_.back()->num_tokens == num_tokens_) {
@@ -173,6 +206,7 @@ absl::Status CpuSequenceState::RetainGeneration() {
 
 int64_t CpuSequenceState::TruncateTo(int64_t num_tokens) {
   if (settled_ && num_tokens >= num_tokens_) return num_tokens_;
+  num_drafts_ = 0;
   while (!generations_.empty() &&
          generations_.back()->num_tokens > num_tokens) {
     generations_.pop_back();

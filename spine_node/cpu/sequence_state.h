@@ -19,6 +19,9 @@
 
 namespace deltafin {
 
+// Drafts of one step that a sequence can keep the inputs of.
+inline constexpr int kMaxDrafts = 7;
+
 // Where the parts of the state lie; the same for all sequences of a model.
 struct SequenceLayout {
   explicit SequenceLayout(const ModelSpec& spec);
@@ -30,9 +33,11 @@ struct SequenceLayout {
   int num_mla = 0;              // layers
   std::vector<int> kind_index;  // [layers] index among those of its kind
   size_t kda_head_floats = 0;   // S [d, d], then history [3][3][d]
+  size_t draft_row_floats = 0;  // raw q k v and decay [4][d], then beta
 
   int64_t fixed_bytes() const;  // KDA part
   int64_t token_bytes() const;  // MLA part
+  int64_t draft_bytes() const;  // KDA inputs of kMaxDrafts tokens
 };
 
 // The KDA state of one head of one layer.
@@ -76,16 +81,33 @@ class CpuSequenceState : public SequenceState {
   int64_t bytes() const override;
   int64_t max_tokens() const { return max_tokens_; }
 
+  // Of the tokens before the drafts of the last step.
   KdaHeadState kda(int layer, int head);
+  // Raw inputs of one head, [kMaxDrafts][draft_row_floats]: of the drafts of
+  // the last step, then of those of the step under way.
+  float* draft_rows(int layer, int head);
+  size_t draft_row_floats() const { return layout_.draft_row_floats; }
+  size_t kda_head_floats() const { return layout_.kda_head_floats; }
   float* latents(int layer);  // [max_tokens, key_dim]
 
   // False between the start of a step and its end, and after a step that
   // failed, until the state is truncated.
   bool settled() const { return settled_; }
   void BeginStep() { settled_ = false; }
-  void FinishStep(int64_t added_tokens);
+  // The last num_drafts of added_tokens may be taken back.
+  void FinishStep(int64_t added_tokens, int num_drafts);
+  // Room for draft_rows. Errors: RESOURCE_EXHAUSTED.
+  absl::Status ReserveDrafts();
+  // Drafts of the last step that were not taken back. kda() lacks them: the
+  // next step feeds it draft_rows first.
+  int num_drafts() const { return num_drafts_; }
+  // REQUIRES: num_tokens <= num_drafts().
+  void TakeBack(int num_tokens);
 
-  absl::StatusOr<std::unique_ptr<CpuSequenceState>> Fork() const;
+  // Without the generations. REQUIRES: settled, max_tokens >= num_tokens().
+  absl::StatusOr<std::unique_ptr<CpuSequenceState>> Fork(
+      int64_t max_tokens) const;
+  // Errors: FAILED_PRECONDITION right after a step with drafts.
   absl::Status RetainGeneration();
   // Returns the length kept: at most `num_tokens`.
   int64_t TruncateTo(int64_t num_tokens);
@@ -104,6 +126,8 @@ class CpuSequenceState : public SequenceState {
   const SequenceLayout& layout_;
   LatentCache latents_;
   AlignedBuffer kda_;
+  AlignedBuffer draft_rows_;  // empty until the first draft
+  int num_drafts_ = 0;
   std::deque<std::shared_ptr<const Generation>> generations_;  // ascending
   int64_t max_tokens_ = 0;
   int64_t generation_bytes_ = 0;

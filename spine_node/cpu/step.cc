@@ -34,6 +34,11 @@ absl::Status Step::Begin(std::span<const SequenceSlice> slices) {
     num_tokens += slices[i].ids.size();
   }
   RETURN_IF_ERROR(Reserve(static_cast<int>(num_tokens)));
+  for (const SequenceSlice& slice : slices) {
+    if (slice.num_drafts == 0) continue;
+    RETURN_IF_ERROR(
+        static_cast<CpuSequenceState*>(slice.state)->ReserveDrafts());
+  }
   num_tokens_ = static_cast<int>(num_tokens);
   num_snapshots_ = 0;
   CutIntoGroups(slices);
@@ -56,6 +61,12 @@ absl::Status Step::CheckSlice(const SequenceSlice& slice, size_t index) const {
   if (count == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("slice ", index, ": no token ids"));
+  }
+  if (slice.num_drafts < 0 || slice.num_drafts >= count ||
+      slice.num_drafts > kMaxDrafts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("slice ", index, ": ", slice.num_drafts, " drafts of ",
+                     count, " ids; at most ", kMaxDrafts, ", not all"));
   }
   if (state->num_tokens() + count > state->max_tokens()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -100,16 +111,21 @@ void Step::CutIntoGroups(std::span<const SequenceSlice> slices) {
     auto* state = static_cast<CpuSequenceState*>(slices[i].state);
     const int count = static_cast<int>(slices[i].ids.size());
     state->BeginStep();
-    members_.push_back({state, count});
+    members_.push_back({state, count, slices[i].num_drafts});
+    const int first_draft = count - slices[i].num_drafts;
     for (int done = 0; done < count;) {
       if (token % kTokenGroup == 0) groups_.push_back({.first_token = token});
       TokenGroup& group = groups_.back();
       const int taken = std::min(count - done, kTokenGroup - group.num_tokens);
-      group.runs.push_back({.state = state,
-                            .sequence = static_cast<int>(i),
-                            .first_row = group.num_tokens,
-                            .num_tokens = taken,
-                            .position = state->num_tokens() + done});
+      group.runs.push_back(
+          {.state = state,
+           .sequence = static_cast<int>(i),
+           .first_row = group.num_tokens,
+           .num_tokens = taken,
+           .position = state->num_tokens() + done,
+           .num_drafts = std::clamp(done + taken - first_draft, 0, taken),
+           .drafts_before = std::max(done - first_draft, 0),
+           .num_replayed = done == 0 ? state->num_drafts() : 0});
       group.num_tokens += taken;
       done += taken;
       token += taken;
@@ -143,7 +159,7 @@ StepPosition Step::Locate(int token) const {
 
 void Step::Finish() {
   for (const Member& member : members_) {
-    member.state->FinishStep(member.num_tokens);
+    member.state->FinishStep(member.num_tokens, member.num_drafts);
   }
   in_flight_ = false;
 }

@@ -78,6 +78,7 @@ class Step {
   struct Member {
     CpuSequenceState* state;
     int64_t num_tokens;
+    int num_drafts;
   };
 
   const ModelSpec& spec_;

@@ -19,6 +19,13 @@ struct TokenRun {
   int first_row = 0;
   int num_tokens = 0;
   int64_t position = 0;
+  // The last num_drafts of num_tokens are drafts; drafts_before of the same
+  // slice came in earlier groups.
+  int num_drafts = 0;
+  int drafts_before = 0;
+  // Drafts of the sequence's last step that its KDA state lacks until this run,
+  // the first of the step, has fed them.
+  int num_replayed = 0;
 };
 
 struct TokenGroup {

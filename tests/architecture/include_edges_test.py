@@ -40,7 +40,7 @@ FORBIDDEN = (
     ("coordinator/engine/scheduler.h", '"coordinator/options.h"', "may not include coordinator"),
     ("coordinator/cluster/placement.h", '"coordinator/engine/request.h"', "may not include coordinator/engine"),
     ("coordinator/frontend/tokenizer.h", '"coordinator/cli/program.h"', "may not include coordinator/cli"),
-    ("coordinator/frontend/openai_service.cc", "<httplib.h>", "the HTTP server library may be included only"),
+    ("coordinator/frontend/openai_service.cc", "<boost/beast/http.hpp>", "Boost may be included only"),
     ("coordinator/frontend/tokenizer.h", "<pcre2.h>", "PCRE2 may be included only"),
     ("coordinator/engine/scheduler.cc", "<CLI/CLI.hpp>", "CLI11 may be included only"),
     ("coordinator/engine/scheduler.cc", "<grpcpp/grpcpp.h>", "gRPC may be included only"),
@@ -48,6 +48,7 @@ FORBIDDEN = (
     ("coordinator/widgets/widget.h", "<vector>", "does not name"),
     ("common/helpers/strings.h", "<vector>", "does not name"),
     ("common/net/metrics.cc", '"common/helpers/strings.h"', "does not name"),
+    ("common/net/http_server.h", "<boost/asio/ssl.hpp>", "Boost may be included only"),
     ("common/net/metrics.cc", '"tests/testing/temp_dir.h"', "nor a known library"),
 )
 
@@ -58,6 +59,7 @@ ALLOWED = (
     ("common/base/thread_pool.cc", '"kernels/kernel_registry.h"'),
     ("common/base/model_config.cc", '"simdjson.h"'),
     ("common/net/server_lifecycle.cc", "<grpcpp/server.h>"),
+    ("common/net/http_stream.cc", "<boost/asio/ssl.hpp>"),
     ("spine_node/torch/torch_spine.cc", "<ATen/ATen.h>"),
     ("expert_node/expert_service.h", "<grpcpp/server_context.h>"),
     ("expert_node/storage/local_store.cc", '"common/base/direct_reader.h"'),

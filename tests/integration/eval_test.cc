@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/integration/deltafin_program.h"
+#include "tests/testing/mini_cluster.h"
 #include "tests/testing/temp_dir.h"
 
 namespace deltafin::testing {
@@ -57,6 +58,33 @@ TEST(EvalTest, ASpineAgreesWithItself) {
   EXPECT_EQ(report["tokens"], 3 * 63);
   EXPECT_EQ(report["agreement"]["top1"], 1);
   EXPECT_EQ(report["agreement"]["max_logit_shift"], 0);
+}
+
+TEST(EvalTest, AnEndpointOfOurOwnHasOurLoss) {
+  auto started = Process::Start({DeltafinBinary(), "serve", "--listen",
+                                 "127.0.0.1:0", "--http", "127.0.0.1:0"});
+  ASSERT_TRUE(started.ok()) << started.status();
+  const std::unique_ptr<Process> server = *std::move(started);
+  ASSERT_TRUE(WaitForAddress(*server).ok());
+  const std::string out = server->out();
+  const size_t at = out.find("http://");
+  const std::string url = out.substr(at, out.find('\n', at) - at);
+  const Words compare = {"--compare", url, "--compare-model", "k3-nano"};
+  const Words flags = Join(EvalFlags(NanoModelDir(), "256", "2"), compare);
+  const Json same = RunDeltafinJson(Join(flags, {"--compare-as", "ids"}));
+  EXPECT_EQ(same["against"]["tokens"], same["tokens"]);
+  EXPECT_EQ(same["tokens"], 510);
+  EXPECT_NEAR(same["against"]["mean_nll"], same["mean_nll"], 1e-6);
+  EXPECT_NEAR(same["against"]["bits_per_byte"], same["bits_per_byte"], 1e-6);
+  // As text the first token of a window is given, too.
+  const Json text = RunDeltafinJson(flags);
+  EXPECT_EQ(text["against"]["tokens"], 508);
+  EXPECT_NEAR(text["against"]["mean_nll"], text["mean_nll"], 0.1);
+  const ProcessResult wrong =
+      RunDeltafin(Join(EvalFlags(NanoModelDir(), "256", "2"),
+                       {"--compare", url, "--compare-model", "gpt"}));
+  EXPECT_NE(wrong.exit_code, 0);
+  EXPECT_NE(wrong.err.find("there is no 'gpt' here"), std::string::npos);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
+#include "common/net/listen_address.h"
 #include "proto/expert.grpc.pb.h"
+#include "tests/testing/http_get.h"
 #include "tests/testing/mini_cluster.h"
 
 namespace deltafin::testing {
@@ -138,6 +140,15 @@ absl::StatusOr<LanCluster::Line> LanCluster::CallServer() const {
 
 absl::StatusOr<LanCluster::Line> LanCluster::CallNode(int index) const {
   return Call(index + 1, box_->host(index + 1), port(index));
+}
+
+absl::StatusOr<std::string> LanCluster::Get(int place, int port,
+                                            const std::string& path) const {
+  ASSIGN_OR_RETURN(const int fd, box_->space(place).Connect("127.0.0.1", port));
+  ASSIGN_OR_RETURN(const auto bridge, ByteBridge::Create(fd));
+  ASSIGN_OR_RETURN(const ListenAddress address,
+                   ListenAddress::Parse(bridge->address()));
+  return HttpGet(address.port, path);
 }
 
 absl::StatusOr<int64_t> LanCluster::LayerRequests(int index) {

@@ -49,7 +49,7 @@ std::string ReleasedOutput() {
 
 class SetupTest : public ::testing::Test {
  protected:
-  Words Setup(const std::string& how, const Words& from) const {
+  Words SetupOf(const std::string& how, const Words& from) const {
     return Join(Join({"setup", how}, from), {"--dir", dir_});
   }
   void ExpectDone(const ProcessResult& result) {
@@ -72,7 +72,7 @@ TEST_F(SetupTest, FullInstallOfADirectoryRunsTheSameWithoutIt) {
   const std::string released = folder_.File("released");
   CopyNano(released);
   const ProcessResult setup =
-      RunWith(Setup("--full", {"--from", released}), {});
+      RunWith(SetupOf("--full", {"--from", released}), {});
   ExpectDone(setup);
   EXPECT_THAT(setup.err, AllOf(HasSubstr("of experts"), HasSubstr("free")));
   fs::remove_all(released);
@@ -84,7 +84,7 @@ TEST_F(SetupTest, FullInstallOfADirectoryRunsTheSameWithoutIt) {
 }
 
 TEST_F(SetupTest, InstalledAndReleasedNodesAreOneCluster) {
-  ExpectDone(RunWith(Setup("--full", FromNano()), {}));
+  ExpectDone(RunWith(SetupOf("--full", FromNano()), {}));
   auto node = Process::Start(
       {DeltafinNodeBinary(), "--model", dir_, "--listen", "127.0.0.1:0"});
   ASSERT_TRUE(node.ok()) << node.status();
@@ -109,7 +109,7 @@ TEST_F(SetupTest, InstalledAndReleasedNodesAreOneCluster) {
 TEST_F(SetupTest, StreamedExpertsAreKeptAndTheRestIsFetchedLater) {
   const std::string released = folder_.File("released");
   CopyNano(released);
-  ExpectDone(RunWith(Setup("--stream", {"--from", released}), {}));
+  ExpectDone(RunWith(SetupOf("--stream", {"--from", released}), {}));
   nlohmann::json doctor = RunDeltafinJson({"doctor", dir_});
   EXPECT_EQ(doctor["experts_installed"], 0);
   EXPECT_TRUE(doctor["streaming"]);
@@ -132,7 +132,7 @@ TEST_F(SetupTest, StreamedExpertsAreKeptAndTheRestIsFetchedLater) {
   ExpectRefused(
       {"run", "--model", dir_, "--prompt",
        "Machines, ships; 1789 guns! Quick zephyrs", "--max-new-tokens", "40"},
-      65, {"layer ", "expert ", released, "cannot supply it"});
+      69, {"layer ", "expert ", released, "cannot supply it"});
 
   fs::rename(folder_.File("away"), released);
   ExpectDone(RunWith({"fetch-experts", dir_}, {}));
@@ -145,7 +145,7 @@ TEST_F(SetupTest, StreamedExpertsAreKeptAndTheRestIsFetchedLater) {
 TEST_F(SetupTest, HubAndDirectoryGiveTheSameFolder) {
   const auto hub = StartNanoHub();
   ASSERT_NE(hub, nullptr);
-  ExpectDone(RunWith(Setup("--full", FromHub()), ReachHub(*hub)));
+  ExpectDone(RunWith(SetupOf("--full", FromHub()), ReachHub(*hub)));
   const std::string other = folder_.File("other");
   ExpectDone(RunWith(
       {"setup", "--full", "--from", NanoModelDir(), "--dir", other}, {}));
@@ -159,7 +159,7 @@ TEST_F(SetupTest, HubAndDirectoryGiveTheSameFolder) {
 TEST_F(SetupTest, StreamFromTheHubRunsTheSame) {
   const auto hub = StartNanoHub();
   ASSERT_NE(hub, nullptr);
-  ExpectDone(RunWith(Setup("--stream", FromHub()), ReachHub(*hub)));
+  ExpectDone(RunWith(SetupOf("--stream", FromHub()), ReachHub(*hub)));
   const int before = hub->num_cdn_requests();
   EXPECT_EQ(OutputOf(dir_, ReachHub(*hub)), ReleasedOutput());
   EXPECT_GT(hub->num_cdn_requests(), before);
@@ -175,7 +175,7 @@ TEST_F(SetupTest, UnfinishedInstallationSaysHowToGoOn) {
                 {"deltafin setup --resume --dir " + dir_});
   ExpectRefused({"setup", "--resume", "--dir", dir_}, 65,
                 {"name a source with `deltafin setup`"});
-  ExpectDone(RunWith(Setup("--full", FromNano()), {}));
+  ExpectDone(RunWith(SetupOf("--full", FromNano()), {}));
   EXPECT_EQ(OutputOf(dir_), ReleasedOutput());
 }
 
@@ -189,38 +189,38 @@ TEST_F(SetupTest, OtherFormatIsRefused) {
 TEST_F(SetupTest, FolderOfOthersIsLeftAlone) {
   fs::create_directories(dir_);
   std::ofstream(dir_ + "/thesis.txt") << "mine";
-  ExpectRefused(Setup("--full", FromNano()), 65, {"not empty", "thesis.txt"});
+  ExpectRefused(SetupOf("--full", FromNano()), 65, {"not empty", "thesis.txt"});
   EXPECT_EQ(std::distance(fs::directory_iterator(dir_), {}), 1);
 }
 
 TEST_F(SetupTest, AnotherSourceIsRefused) {
-  ExpectDone(RunWith(Setup("--stream", FromNano()), {}));
+  ExpectDone(RunWith(SetupOf("--stream", FromNano()), {}));
   const std::string released = folder_.File("released");
   CopyNano(released);
-  ExpectRefused(Setup("--full", {"--from", released}), 65,
+  ExpectRefused(SetupOf("--full", {"--from", released}), 65,
                 {NanoModelDir(), released, "--resume"});
 }
 
 TEST_F(SetupTest, WrongFlagsAreRefused) {
   ExpectRefused({"setup", "--dir", dir_}, 64, {"--full, --stream"});
-  ExpectRefused(Setup("--full", Join(FromNano(), {"--model", "a/b"})), 64,
+  ExpectRefused(SetupOf("--full", Join(FromNano(), {"--model", "a/b"})), 64,
                 {"--model and --from exclude each other"});
   ExpectRefused({"setup", "--full", "--stream", "--dir", dir_}, 64, {"one of"});
-  ExpectRefused(Setup("--resume", FromNano()), 64,
+  ExpectRefused(SetupOf("--resume", FromNano()), 64,
                 {"leave --model and --from"});
-  ExpectRefused(Setup("--full", {"--model", "no slash"}), 64, {"--model"});
+  ExpectRefused(SetupOf("--full", {"--model", "no slash"}), 64, {"--model"});
   EXPECT_FALSE(fs::exists(dir_));
 }
 
 TEST_F(SetupTest, MissingSourceIsNamed) {
-  ExpectRefused(Setup("--full", {"--from", folder_.File("nowhere")}), 65,
+  ExpectRefused(SetupOf("--full", {"--from", folder_.File("nowhere")}), 65,
                 {folder_.File("nowhere")});
-  ExpectRefused(Setup("--full", {"--from", folder_.path()}), 65,
+  ExpectRefused(SetupOf("--full", {"--from", folder_.path()}), 65,
                 {"has no file config.json"});
   const auto hub = StartNanoHub();
   ASSERT_NE(hub, nullptr);
-  const ProcessResult result =
-      RunWith(Setup("--full", {"--model", "deltafin/absent"}), ReachHub(*hub));
+  const ProcessResult result = RunWith(
+      SetupOf("--full", {"--model", "deltafin/absent"}), ReachHub(*hub));
   EXPECT_EQ(result.exit_code, 65) << result.err;
   EXPECT_THAT(result.err, HasSubstr("deltafin/absent"));
   EXPECT_FALSE(fs::exists(dir_));
@@ -252,7 +252,7 @@ TEST_F(SetupTest, CtrlCEndsWellAndSaysHowToGoOn) {
   const auto hub = HubEmulator::Start(options);
   ASSERT_TRUE(hub.ok()) << hub.status();
   auto setup = Process::Start(
-      Join({DeltafinBinary()}, Setup("--full", FromHub())), ReachHub(**hub));
+      Join({DeltafinBinary()}, SetupOf("--full", FromHub())), ReachHub(**hub));
   ASSERT_TRUE(setup.ok()) << setup.status();
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
   while (!fs::exists(dir_ + "/manifest")) {

@@ -22,25 +22,26 @@ float UnitFloat(uint64_t hash) {
 
 class FakeState : public SequenceState {
  public:
-  FakeState(int num_layers, int64_t max_tokens,
+  FakeState(const FakeSpineOptions& options, int64_t max_tokens,
             std::shared_ptr<std::atomic<int>> live)
-      : carry(num_layers, 1), max_tokens(max_tokens), live_(std::move(live)) {
+      : options(options),
+        carry(options.num_layers, 1),
+        max_tokens(max_tokens),
+        live_(std::move(live)) {
     ++*live_;
   }
-  FakeState(const FakeState& other)
-      : carry(other.carry),
-        length(other.length),
-        max_tokens(other.max_tokens),
-        undefined(other.undefined),
-        live_(other.live_) {
-    ++*live_;
-  }
+  FakeState(const FakeState& other) = delete;
   ~FakeState() override { --*live_; }
 
   int64_t num_tokens() const override { return length; }
-  int64_t bytes() const override { return length; }
+  int64_t bytes() const override {
+    return options.sequence_fixed_bytes + options.sequence_token_bytes * length;
+  }
 
+  const FakeSpineOptions& options;
   std::vector<uint64_t> carry;  // per layer
+  // Per draft of the last step: `carry` before it.
+  std::vector<std::vector<uint64_t>> before_draft;
   int64_t length = 0;
   int64_t max_tokens = 0;
   bool undefined = false;
@@ -75,6 +76,7 @@ SpineDescription FakeSpine::description() const {
   description.name = "fake";
   description.sequence_fixed_bytes = options_.sequence_fixed_bytes;
   description.sequence_token_bytes = options_.sequence_token_bytes;
+  description.max_drafts = options_.max_drafts;
   return description;
 }
 
@@ -83,13 +85,22 @@ absl::StatusOr<std::unique_ptr<SequenceState>> FakeSpine::NewSequence(
   if (*num_sequences_ >= options_.max_sequences) {
     return absl::ResourceExhaustedError("fake spine: too many sequences");
   }
-  return std::make_unique<FakeState>(options_.num_layers, max_tokens,
-                                     num_sequences_);
+  return std::make_unique<FakeState>(options_, max_tokens, num_sequences_);
 }
 
 absl::StatusOr<std::unique_ptr<SequenceState>> FakeSpine::Fork(
-    const SequenceState& state) {
-  return std::make_unique<FakeState>(static_cast<const FakeState&>(state));
+    const SequenceState& state, int64_t max_tokens) {
+  const auto& fake = static_cast<const FakeState&>(state);
+  if (fake.undefined) return Misuse("a state of a failed step");
+  if (fake.length > max_tokens) return Misuse("a copy that is too short");
+  if (*num_sequences_ >= options_.max_sequences) {
+    return absl::ResourceExhaustedError("fake spine: too many sequences");
+  }
+  auto copy = std::make_unique<FakeState>(options_, max_tokens, num_sequences_);
+  copy->carry = fake.carry;
+  copy->before_draft = fake.before_draft;
+  copy->length = fake.length;
+  return copy;
 }
 
 absl::Status FakeSpine::RetainGeneration(SequenceState&) {
@@ -99,9 +110,24 @@ absl::Status FakeSpine::RetainGeneration(SequenceState&) {
 absl::StatusOr<int64_t> FakeSpine::TruncateTo(SequenceState& state, int64_t) {
   FakeState& fake = Of(&state);
   std::fill(fake.carry.begin(), fake.carry.end(), 1);
+  fake.before_draft.clear();
   fake.length = 0;
   fake.undefined = false;
   return 0;
+}
+
+absl::Status FakeSpine::TakeBack(SequenceState& state, int num_tokens) {
+  FakeState& fake = Of(&state);
+  if (fake.undefined) return Misuse("a state of a failed step");
+  if (num_tokens > std::ssize(fake.before_draft)) {
+    return Misuse("more taken back than there were drafts");
+  }
+  if (num_tokens == 0) return absl::OkStatus();
+  const size_t kept = fake.before_draft.size() - num_tokens;
+  fake.carry = fake.before_draft[kept];
+  fake.before_draft.resize(kept);
+  fake.length -= num_tokens;
+  return absl::OkStatus();
 }
 
 absl::Status FakeSpine::Embed(std::span<const SequenceSlice> slices) {
@@ -112,6 +138,13 @@ absl::Status FakeSpine::Embed(std::span<const SequenceSlice> slices) {
     const FakeState& state = Of(slice.state);
     if (state.undefined) return Misuse("a state of a failed step");
     if (slice.ids.empty()) return Misuse("an empty slice");
+    if (slice.num_drafts < 0 || slice.num_drafts > options_.max_drafts ||
+        slice.num_drafts >= std::ssize(slice.ids)) {
+      return Misuse("too many drafts");
+    }
+    Of(slice.state)
+        .before_draft.assign(slice.num_drafts,
+                             std::vector<uint64_t>(options_.num_layers));
     if (state.length + std::ssize(slice.ids) > state.max_tokens) {
       return Misuse("a sequence longer than it asked for");
     }
@@ -127,9 +160,15 @@ absl::Status FakeSpine::Attend(int layer) {
   if (options_.on_attend) options_.on_attend(layer);
   size_t token = 0;
   for (const SequenceSlice& slice : slices_) {
-    uint64_t& carry = Of(slice.state).carry[layer];
+    FakeState& state = Of(slice.state);
+    uint64_t& carry = state.carry[layer];
+    int64_t until_draft = std::ssize(slice.ids) - slice.num_drafts;
     for (const int32_t id : slice.ids) {
-      if (id == options_.poison_id && layer + 1 == options_.num_layers) {
+      const bool is_draft = until_draft-- <= 0;
+      if (is_draft) state.before_draft[-until_draft - 1][layer] = carry;
+      const bool is_poison = id == options_.poison_id ||
+                             (is_draft && id == options_.poisonous_draft);
+      if (is_poison && layer + 1 == options_.num_layers) {
         return absl::OutOfRangeError(
             fmt::format("layer {} attention: not finite", layer));
       }

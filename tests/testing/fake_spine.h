@@ -28,10 +28,13 @@ struct FakeSpineOptions {
   int32_t eos_token_id = 60;
   int64_t sequence_fixed_bytes = 1000;
   int64_t sequence_token_bytes = 10;
-  // NewSequence fails with RESOURCE_EXHAUSTED beyond.
+  int max_drafts = 7;
+  // NewSequence and Fork fail with RESOURCE_EXHAUSTED beyond.
   int max_sequences = 1000;
   // A step whose ids hold this one fails with OUT_OF_RANGE at the last layer.
   std::optional<int32_t> poison_id;
+  // Likewise, but only as a draft.
+  std::optional<int32_t> poisonous_draft;
   // Called by Attend, on the engine thread.
   std::function<void(int layer)> on_attend;
 };
@@ -45,10 +48,11 @@ class FakeSpine : public Spine {
   absl::StatusOr<std::unique_ptr<SequenceState>> NewSequence(
       int64_t max_tokens) override;
   absl::StatusOr<std::unique_ptr<SequenceState>> Fork(
-      const SequenceState& state) override;
+      const SequenceState& state, int64_t max_tokens) override;
   absl::Status RetainGeneration(SequenceState& state) override;
   absl::StatusOr<int64_t> TruncateTo(SequenceState& state,
                                      int64_t num_tokens) override;
+  absl::Status TakeBack(SequenceState& state, int num_tokens) override;
   absl::Status Embed(std::span<const SequenceSlice> slices) override;
   absl::Status Attend(int layer) override;
   absl::Status DenseMlp(int layer) override;

@@ -8,6 +8,13 @@
 
 #include "common/net/cluster_token.h"
 
+namespace {
+
+constexpr size_t kHalfToken = 32;
+constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto tokens = deltafin::ParseClusterTokens(text);
@@ -16,9 +23,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const std::string message(tokens.status().message());
-  // No run of the text as long as half a token stands in the message.
-  for (size_t at = 0; at + 32 <= size; at += 32) {
-    if (message.find(text.substr(at, 32)) != std::string::npos) std::abort();
+  // No digits of the text as long as half a token stand in the message.
+  for (size_t at = 0; at + kHalfToken <= size; at += kHalfToken) {
+    const std::string_view half = text.substr(at, kHalfToken);
+    if (half.find_first_not_of(kDigits) == std::string_view::npos &&
+        message.find(half) != std::string::npos) {
+      std::abort();
+    }
   }
   return 0;
 }

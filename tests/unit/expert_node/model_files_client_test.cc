@@ -24,7 +24,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::NanoModelDir;
-using testing::TempDir;
 
 namespace fs = std::filesystem;
 

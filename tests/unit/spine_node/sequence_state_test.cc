@@ -34,7 +34,7 @@ class SequenceStateTest : public ::testing::Test {
 TEST_F(SequenceStateTest, ForkGoesItsOwnWay) {
   auto state = run_.NewSequence();
   Feed(*state, {1, 2, 3, 4, 5});
-  auto fork = run_.spine().Fork(*state);
+  auto fork = run_.spine().Fork(*state, 1024);
   ASSERT_TRUE(fork.ok()) << fork.status();
   EXPECT_EQ((*fork)->num_tokens(), 5);
   const auto after_other = Feed(**fork, {77});
@@ -54,7 +54,7 @@ TEST_F(SequenceStateTest, ForkOutlivesItsOrigin) {
     auto other = run_.NewSequence();
     return Feed(*other, {1, 2, 3, 4});
   }();
-  auto fork = run_.spine().Fork(*state);
+  auto fork = run_.spine().Fork(*state, 1024);
   ASSERT_TRUE(fork.ok()) << fork.status();
   state.reset();
   EXPECT_EQ(Feed(**fork, {4}), expected);
@@ -132,7 +132,8 @@ TEST_F(SequenceStateTest, AbandonedStepAsksForTruncation) {
   run_.spine().AbandonStep();
 
   EXPECT_TRUE(absl::IsFailedPrecondition(run_.spine().Embed(slices)));
-  EXPECT_TRUE(absl::IsFailedPrecondition(run_.spine().Fork(*state).status()));
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(run_.spine().Fork(*state, 1024).status()));
   EXPECT_TRUE(
       absl::IsFailedPrecondition(run_.spine().RetainGeneration(*state)));
   EXPECT_EQ(*run_.spine().TruncateTo(*state, 3), 3);

@@ -51,6 +51,27 @@ TEST_F(AvailableMemoryTest, IsBoundByAVersion1GroupSeenAsTheRoot) {
   EXPECT_EQ(*AvailableMemory(sources()), 400000u);
 }
 
+TEST_F(AvailableMemoryTest, IsBoundByTheSoftLimitOfAVersion2Group) {
+  Write("proc/meminfo", "MemAvailable: 4096 kB\n");
+  Write("proc/self/cgroup", "0::/job\n");
+  Write("cgroup/job/memory.max", "max\n");
+  Write("cgroup/job/memory.high", "600000\n");
+  Write("cgroup/job/memory.current", "500000\n");
+  EXPECT_EQ(*AvailableMemory(sources()), 100000u);
+  Write("cgroup/job/memory.max", "550000\n");
+  EXPECT_EQ(*AvailableMemory(sources()), 50000u);
+}
+
+TEST_F(AvailableMemoryTest, HeadroomIsBelowZeroByWhatIsBeyondTheLimit) {
+  Write("proc/meminfo", "MemAvailable: 4096 kB\n");
+  Write("proc/self/cgroup", "0::/job\n");
+  Write("cgroup/job/memory.high", "600000\n");
+  Write("cgroup/job/memory.current", "900000\n");
+  Write("cgroup/job/memory.stat", "inactive_file 100000\n");
+  EXPECT_EQ(*MemoryHeadroom(sources()), -200000);
+  EXPECT_EQ(*AvailableMemory(sources()), 0u);
+}
+
 TEST_F(AvailableMemoryTest, IsNothingWhenTheGroupIsFull) {
   Write("proc/meminfo", "MemAvailable: 4096 kB\n");
   Write("proc/self/cgroup", "0::/\n");

@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/net/listen_address.h"
+#include "tests/testing/http_get.h"
+
 namespace deltafin {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::HttpExchange;
+using testing::HttpGet;
+using ::testing::StartsWith;
 
 constexpr MetricInfo kReads = {"reads_total", MetricType::kCounter, "Reads"};
 constexpr MetricInfo kRoom = {"room_bytes", MetricType::kGauge, "Room"};
@@ -52,6 +58,39 @@ TEST(MetricsPageTest, SumsTheBucketsOfAHistogram) {
                               "work_seconds_bucket{le=\"+Inf\"} 3\n"
                               "work_seconds_sum 100.0025\n"
                               "work_seconds_count 3\n"));
+}
+
+std::unique_ptr<HttpServer> Serve(int* port) {
+  auto server = ServeMetrics("127.0.0.1:0",
+                             [](MetricsPage& page) { page.Add(kReads, 7); });
+  EXPECT_TRUE(server.ok()) << server.status();
+  *port = ListenAddress::Parse((*server)->address())->port;
+  return *std::move(server);
+}
+
+TEST(ServeMetricsTest, AnswersItsPathAndNoOther) {
+  int port = 0;
+  const auto server = Serve(&port);
+  const auto page = HttpGet(port, "/metrics");
+  ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_THAT(*page, StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(*page, HasSubstr("text/plain; version=0.0.4"));
+  EXPECT_THAT(*page, HasSubstr("reads_total 7\n"));
+  EXPECT_THAT(*HttpGet(port, "/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(*HttpGet(port, "/" + std::string(40'000, 'x')),
+              StartsWith("HTTP/1.1 414"));
+  EXPECT_THAT(*HttpExchange(port, "no such thing\r\n\r\n"),
+              StartsWith("HTTP/1.1 400"));
+}
+
+TEST(ServeMetricsTest, RefusesAPortInUseAndOtherInterfaces) {
+  int port = 0;
+  const auto server = Serve(&port);
+  const auto fill = [](MetricsPage&) {};
+  EXPECT_EQ(ServeMetrics(server->address(), fill).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ServeMetrics("0.0.0.0:0", fill).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -42,6 +42,33 @@ TEST(MemoryPlanTest, ExpertsGetWhatIsLeftAndNoMoreThanThereAre) {
   EXPECT_TRUE(tight.Check().ok());
 }
 
+TEST(MemoryPlanTest, RetainedStatesTakeWhatIsSaidOrAShare) {
+  MemoryDemand demand = Demand();
+  EXPECT_EQ(PlanMemory(demand, 100 * kGiB).retained_bytes, 0u);
+  demand.retained_bytes = 3 * kGiB;
+  MemoryPlan plan = PlanMemory(demand, 10 * kGiB);
+  EXPECT_EQ(plan.retained_bytes, 3 * kGiB);
+  EXPECT_EQ(plan.budget.total(), 10 * kGiB);
+  EXPECT_THAT(plan.budget.Table(), HasSubstr("retained"));
+  // By itself as much as the sequences hold, or an eighth of what is left.
+  demand.retained_bytes.reset();
+  EXPECT_EQ(PlanMemory(demand, 100 * kGiB).retained_bytes, 4000u);
+  demand.spine.sequence_fixed_bytes = kGiB;
+  plan = PlanMemory(demand, 7 * kGiB);
+  const uint64_t left = 7 * kGiB - plan.spine_bytes - plan.sequence_bytes -
+                        plan.step_bytes - kReserveBytes;
+  EXPECT_EQ(plan.retained_bytes, left / 8);
+  EXPECT_TRUE(plan.Check().ok());
+}
+
+TEST(MemoryPlanTest, DraftsTakeRoomInEverySequence) {
+  MemoryDemand demand = Demand();
+  demand.spine.sequence_draft_bytes = 70;
+  EXPECT_EQ(PlanMemory(demand, 100 * kGiB).sequence_bytes, 4000u);
+  demand.has_drafts = true;
+  EXPECT_EQ(PlanMemory(demand, 100 * kGiB).sequence_bytes, 4140u);
+}
+
 TEST(MemoryPlanTest, RemoteExpertsTakeNothing) {
   MemoryDemand demand = Demand();
   demand.all_expert_bytes = 0;

@@ -17,6 +17,8 @@ TEST(CoordinatorOptionsTest, DefaultsNeedNoField) {
   EXPECT_EQ(options->device, "cpu");
   EXPECT_EQ(options->prefill_chunk, 512);
   EXPECT_FALSE(options->ram_bytes.has_value());
+  EXPECT_FALSE(options->prefix_cache_bytes.has_value());
+  EXPECT_EQ(options->speculation, SpeculationMode::kAuto);
 }
 
 TEST(CoordinatorOptionsTest, ReadsEveryField) {
@@ -34,6 +36,8 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   config.set_max_sequences(5);
   config.set_cache_dir("/c");
   config.set_layer_deadline_ms(1500);
+  config.set_prefix_cache("0");
+  config.set_speculate("force");
   const auto options = ParseCoordinatorOptions(config);
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_EQ(options->model_dir, "/m");
@@ -48,6 +52,8 @@ TEST(CoordinatorOptionsTest, ReadsEveryField) {
   EXPECT_EQ(options->max_sequences, 5);
   EXPECT_EQ(options->cache_dir, "/c");
   EXPECT_EQ(options->layer_deadline, absl::Milliseconds(1500));
+  EXPECT_EQ(options->prefix_cache_bytes, uint64_t{0});
+  EXPECT_EQ(options->speculation, SpeculationMode::kForce);
 }
 
 TEST(CoordinatorOptionsTest, ReadsCopiesHedgingAndKeepalive) {
@@ -135,11 +141,15 @@ TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {
   config.set_kernel("mmx");
   config.set_ram("much");
   config.set_threads(100000);
+  config.set_prefix_cache("some");
+  config.set_speculate("often");
   const absl::Status status = ParseCoordinatorOptions(config).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("nowhere"), HasSubstr("fp4"), HasSubstr("abacus"),
-                    HasSubstr("mmx"), HasSubstr("much"), HasSubstr("100000")));
+                    HasSubstr("mmx"), HasSubstr("much"), HasSubstr("100000"),
+                    HasSubstr("prefix_cache: 'some'"),
+                    HasSubstr("speculate: 'often'")));
 }
 
 TEST(CoordinatorOptionsTest, AddressesNeedAPort) {

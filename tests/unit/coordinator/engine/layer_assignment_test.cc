@@ -156,7 +156,8 @@ Placement PartlyHeld(std::span<const int32_t> experts) {
 
 TEST_F(LayerAssignmentTest, WhatNobodyHoldsGoesToWhoCanFetchIt) {
   const Placement placement = PartlyHeld(experts_);
-  Plan(placement, std::vector<NodeFitness>(3, Known(0, 1e-4)));
+  const std::vector<NodeFitness> nodes(3, Known(0, 1e-4));
+  Plan(placement, nodes);
   // Slices 9 to 11 have their home on node 2, which cannot fetch.
   const std::map<int, int> slices = SlicesOf();
   EXPECT_GE(slices.at(0), 16 * 9);

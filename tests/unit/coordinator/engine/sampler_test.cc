@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <utility>
 
+#include "coordinator/engine/philox.h"
 #include "kernels/kernel_registry.h"
 
 namespace deltafin {
@@ -124,6 +128,69 @@ TEST(SamplerTest, TemperatureSharpensAndFlattens) {
   }
   EXPECT_EQ(cold[1], 0);  // p = 4.5e-5
   EXPECT_NEAR(hot[1], 250, 56);
+}
+
+// All candidates in order, as docs/numerics.md says it.
+int32_t ChooseByDefinition(const SamplingOptions& options,
+                           const std::vector<float>& logits, int64_t position) {
+  const float inverse = 1.0f / options.temperature;
+  std::vector<std::pair<float, int32_t>> order;  // negated, so that it ascends
+  for (size_t id = 0; id < logits.size(); ++id) {
+    order.emplace_back(-(logits[id] * inverse), static_cast<int32_t>(id));
+  }
+  std::sort(order.begin(), order.end());
+  if (options.top_k > 0) order.resize(options.top_k);
+  std::vector<float> p;
+  for (const auto& [z, id] : order) p.push_back(order[0].first - z);
+  BestKernel().elementwise.exp(p.data(), static_cast<int>(p.size()), p.data());
+  float total = 0, sum = 0;
+  for (const float e : p) total += e;
+  for (float& e : p) e = e / total;
+  size_t kept = options.top_p < 1 ? 0 : p.size();
+  while (options.top_p < 1 && kept < p.size() && sum < options.top_p) {
+    sum += p[kept++];
+  }
+  while (p[kept - 1] < options.min_p * p[0]) --kept;
+  total = sum = 0;
+  for (size_t i = 0; i < kept; ++i) total += p[i];
+  const auto word = Philox4x32({static_cast<uint32_t>(position), 0, 0, 0},
+                               {static_cast<uint32_t>(options.seed), 0})[0];
+  const float target = static_cast<float>(word) * 0x1p-32f * total;
+  for (size_t i = 0; i < kept; ++i) {
+    sum += p[i];
+    if (sum > target) return order[i].second;
+  }
+  return order[kept - 1].second;
+}
+
+TEST(SamplerTest, LargeVocabulariesAreDrawnFromAsByDefinition) {
+  constexpr size_t kVocabulary = 12000;
+  uint32_t state = 7;
+  for (const float width : {0.5f, 8.0f, 40.0f}) {
+    std::vector<float> logits(kVocabulary);
+    for (float& z : logits) {
+      state = state * 1664525 + 1013904223;
+      z = width * static_cast<float>(state >> 20) * 0x1p-12f;  // with ties
+    }
+    for (const auto& [top_p, min_p, top_k] :
+         std::vector<std::tuple<float, float, int>>{{1.0f, 0.0f, 0},
+                                                    {0.9f, 0.0f, 0},
+                                                    {0.9999999f, 0.0f, 0},
+                                                    {1.0f, 0.01f, 0},
+                                                    {1.0f, 1e-9f, 0},
+                                                    {1.0f, 1e-30f, 0},
+                                                    {0.95f, 0.0f, 5000}}) {
+      SamplingOptions options = Warm(0.7f);
+      options.top_p = top_p;
+      options.min_p = min_p;
+      options.top_k = top_k;
+      for (int64_t position = 0; position < 2; ++position) {
+        EXPECT_EQ(Choose(options, logits, position),
+                  ChooseByDefinition(options, logits, position))
+            << width << " " << top_p << " " << min_p << " " << top_k;
+      }
+    }
+  }
 }
 
 TEST(SamplerTest, RepetitionPenaltyHoldsForPromptAndOutput) {

@@ -64,10 +64,19 @@ TEST(GenerateRequestTest, TakesEveryField) {
   sampling->set_presence_penalty(1);
   sampling->set_frequency_penalty(2);
   sampling->set_repetition_penalty(3);
+  sampling->set_choice(4);
+  v1::LogitBias* bias = sampling->add_logit_bias();
+  bias->set_id(17);
+  bias->set_bias(-2.5f);
+  wire.set_speculate("force");
   sampling->add_stop("END");
   const auto parsed = *Parse(wire);
   EXPECT_THAT(parsed.generation.prompt_ids, ElementsAre(3840, 5));
   EXPECT_EQ(parsed.generation.max_new_tokens, 9);
+  EXPECT_EQ(parsed.generation.sampling.choice, 4u);
+  EXPECT_THAT(parsed.generation.sampling.logit_bias,
+              ElementsAre(::testing::Pair(17, -2.5f)));
+  EXPECT_EQ(parsed.generation.speculation, SpeculationMode::kForce);
   EXPECT_TRUE(parsed.generation.ignore_eos);
   EXPECT_TRUE(parsed.generation.want_logprobs);
   EXPECT_EQ(parsed.generation.top_logprobs, 3);
@@ -99,6 +108,29 @@ TEST(GenerateRequestTest, RendersChats) {
   EXPECT_EQ(Parse(ChatRequestOf("user"))->text.chat, OutputChannel::kThink);
 }
 
+TEST(GenerateRequestTest, TellsWhatOtherChatsShare) {
+  v1::GenerateRequest wire = ChatRequestOf("system");
+  v1::ChatMessage* message = wire.mutable_chat()->add_messages();
+  message->set_role("user");
+  message->set_content("Who is there?");
+  const auto first = *Parse(wire);
+  message->set_content("Hello");
+  const auto second = *Parse(wire);
+  const int64_t shared = first.generation.shared_prefix_tokens;
+  EXPECT_EQ(second.generation.shared_prefix_tokens, shared);
+  const std::vector<int32_t>& a = first.generation.prompt_ids;
+  const std::vector<int32_t>& b = second.generation.prompt_ids;
+  ASSERT_LT(shared, std::ssize(a));
+  ASSERT_LT(shared, std::ssize(b));
+  EXPECT_TRUE(std::equal(a.begin(), a.begin() + shared, b.begin()));
+  // The instructions are in it, the user's words are not.
+  const std::string head = *NanoTokenizer().Decode(
+      std::vector<int32_t>(a.begin(), a.begin() + shared));
+  EXPECT_THAT(head, HasSubstr("Hi"));
+  EXPECT_THAT(head, ::testing::Not(HasSubstr("Who")));
+  EXPECT_EQ(Parse(TextRequest())->generation.shared_prefix_tokens, 0);
+}
+
 TEST(GenerateRequestTest, NamesTheFieldThatIsWrong) {
   ExpectRefused(v1::GenerateRequest(), "prompt");
   v1::GenerateRequest wire = TextRequest();
@@ -110,6 +142,12 @@ TEST(GenerateRequestTest, NamesTheFieldThatIsWrong) {
   wire = TextRequest();
   wire.mutable_sampling()->set_top_k(1u << 31);
   ExpectRefused(wire, "sampling.top_k");
+  wire = TextRequest();
+  wire.mutable_sampling()->add_logit_bias()->set_id(1u << 31);
+  ExpectRefused(wire, "sampling.logit_bias[0].id");
+  wire = TextRequest();
+  wire.set_speculate("on");
+  ExpectRefused(wire, "speculate");
   wire.mutable_ids()->add_ids(1);
   wire.mutable_ids()->add_ids(1u << 31);
   ExpectRefused(wire, "ids.ids[1]");

@@ -132,6 +132,105 @@ TEST(OutputParserTest, AnOpenCallCountsOnlyIfTheModelEndedTheMessage) {
   EXPECT_EQ(ended.calls[0].arguments_json, R"({"k": "val"})");
 }
 
+// --- streaming ---
+
+// The calls as their additions make them.
+std::vector<ToolCall> Join(const std::vector<ToolCallDelta>& deltas) {
+  std::vector<ToolCall> calls;
+  for (const ToolCallDelta& delta : deltas) {
+    if (delta.begins) calls.push_back({"", delta.name, ""});
+    EXPECT_EQ(delta.index, std::ssize(calls) - 1);
+    calls.back().arguments_json += delta.arguments;
+  }
+  return calls;
+}
+
+TEST(OutputParserTest, CallsStreamAsTheyAreInTheEnd) {
+  OutputParser parser(NanoTokenizer().vocabulary(),
+                      *ChatTokens::Find(NanoTokenizer()),
+                      OutputChannel::kThink);
+  std::vector<ToolCallDelta> deltas;
+  for (const int32_t id : ControlIds(kCalls)) {
+    for (const ToolCallDelta& delta : parser.Add(id).calls) {
+      deltas.push_back(delta);
+    }
+  }
+  EXPECT_GT(deltas.size(), 6u);  // arguments come in pieces
+  const std::vector<ToolCall> joined = Join(deltas);
+  ASSERT_EQ(joined.size(), parser.tool_calls().size());
+  for (size_t i = 0; i < joined.size(); ++i) {
+    EXPECT_EQ(joined[i].name, parser.tool_calls()[i].name);
+    EXPECT_EQ(joined[i].arguments_json, parser.tool_calls()[i].arguments_json);
+  }
+}
+
+// Whatever the tokens are cut into, the additions are those of whole strings.
+TEST(OutputParserTest, CallsStreamAlikeHoweverTheyAreCut) {
+  const auto ids = ControlIds(kCalls);
+  std::vector<int32_t> bytes;
+  const Vocabulary& vocabulary = NanoTokenizer().vocabulary();
+  for (const int32_t id : ids) {
+    if (id >= vocabulary.base()) {
+      bytes.push_back(id);
+      continue;
+    }
+    for (const char byte : vocabulary.Bytes(id)) {
+      bytes.push_back(*vocabulary.FindRank(std::string_view(&byte, 1)));
+    }
+  }
+  const Output whole = Parse(ids);
+  const Output cut = Parse(bytes);
+  ASSERT_EQ(cut.calls.size(), whole.calls.size());
+  for (size_t i = 0; i < whole.calls.size(); ++i) {
+    EXPECT_EQ(cut.calls[i].arguments_json, whole.calls[i].arguments_json);
+  }
+  EXPECT_EQ(cut.content, whole.content);
+}
+
+TEST(OutputParserTest, StringArgumentsComeWhileTheModelWrites) {
+  OutputParser parser(NanoTokenizer().vocabulary(),
+                      *ChatTokens::Find(NanoTokenizer()),
+                      OutputChannel::kThink);
+  std::string arguments;
+  for (const int32_t id : ControlIds(
+           "<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|><|open|>argument "
+           "key=\"text\" type=\"string\"<|sep|>one \"two\" three")) {
+    for (const ToolCallDelta& delta : parser.Add(id).calls) {
+      arguments += delta.arguments;
+    }
+  }
+  EXPECT_EQ(arguments, R"({"text": "one \"two\" three)");
+  // A cut call has no end.
+  EXPECT_TRUE(parser.Finish(OutputEnd::kCut).calls.empty());
+}
+
+TEST(OutputParserTest, AnObjectAfterArgumentsIsDropped) {
+  const Output output = Parse(ControlIds(
+      "<|open|>tools<|sep|><|open|>call tool=\"f\"<|sep|>"
+      "<|open|>argument key=\"k\" type=\"string\"<|sep|>v<|close|>argument"
+      "<|sep|><|open|>json type=\"object\"<|sep|>{}<|close|>json<|sep|>"
+      "<|close|>call<|sep|><|open|>call "
+      "tool=\"g\"<|sep|><|close|>call<|sep|>"));
+  ASSERT_EQ(output.calls.size(), 2u);
+  EXPECT_EQ(output.calls[0].arguments_json, R"({"k": "v"})");
+  EXPECT_EQ(output.calls[1].arguments_json, "{}");
+}
+
+TEST(OutputParserTest, TellsWhatATokenIsPartOf) {
+  OutputParser parser(NanoTokenizer().vocabulary(),
+                      *ChatTokens::Find(NanoTokenizer()),
+                      OutputChannel::kThink);
+  std::string parts;
+  for (const int32_t id : ControlIds(kWhole)) {
+    const OutputPart part = parser.Add(id).part;
+    const char letter = part == OutputPart::kReasoning ? 'r'
+                        : part == OutputPart::kContent ? 'c'
+                                                       : 's';
+    if (parts.empty() || parts.back() != letter) parts += letter;
+  }
+  EXPECT_EQ(parts, "rscs");
+}
+
 // What came first never changes with what comes later.
 TEST(OutputParserTest, EveryPrefixGivesAPrefixOfTheWhole) {
   for (const char* const text : {kWhole, kCalls}) {

@@ -112,5 +112,95 @@ TEST(ExpertCacheTest, ForgetsAFailedSliceButKeepsItsReasonForThoseWhoWait) {
   EXPECT_EQ(cache->evictions(), 0u);
 }
 
+// A cache whose experts 0, 1, ... were used once, twice, ..., each with a byte
+// of its own in its slice.
+std::unique_ptr<ExpertCache> HeatedCache(int num_slots) {
+  auto cache = CacheOf(num_slots);
+  for (int e = 0; e < num_slots; ++e) {
+    for (int use = 0; use <= e; ++use) cache->Use({1, e});
+    ExpertCache::Entry* const entry = cache->Insert(Key(e));
+    entry->bytes()[0] = static_cast<uint8_t>(e);
+    cache->SetReady(entry);
+    cache->Unpin(entry);
+  }
+  return cache;
+}
+
+int ByteOf(ExpertCache& cache, int expert) {
+  ExpertCache::Entry* const entry = cache.Find(Key(expert));
+  if (entry == nullptr) return -1;
+  const int byte = entry->bytes()[0];
+  cache.Unpin(entry);
+  return byte;
+}
+
+TEST(ExpertCacheTest, KeepsTheHottestTogetherWhenItShrinks) {
+  const auto cache = HeatedCache(8);
+  EXPECT_TRUE(cache->Resize(3, 100));
+  EXPECT_EQ(cache->num_slots(), 3u);
+  EXPECT_EQ(cache->evictions(), 5u);
+  for (int e = 0; e < 5; ++e) EXPECT_EQ(ByteOf(*cache, e), -1) << e;
+  for (int e = 5; e < 8; ++e) EXPECT_EQ(ByteOf(*cache, e), e);
+  EXPECT_EQ(cache->UnusedTail().size(), 5u * 128);
+}
+
+TEST(ExpertCacheTest, MovesAFewSlicesAtATime) {
+  const auto cache = HeatedCache(8);
+  EXPECT_FALSE(cache->Resize(3, 1));
+  EXPECT_FALSE(cache->Resize(3, 1));
+  EXPECT_TRUE(cache->Resize(3, 1));
+  for (int e = 5; e < 8; ++e) EXPECT_EQ(ByteOf(*cache, e), e);
+  EXPECT_EQ(cache->UnusedTail().size(), 5u * 128);
+}
+
+TEST(ExpertCacheTest, LeavesPinnedSlicesWhereTheyAreUntilTheirLastPinGoes) {
+  const auto cache = HeatedCache(4);
+  ExpertCache::Entry* const pinned = cache->Find(Key(3));
+  EXPECT_TRUE(cache->Resize(1, 100));
+  EXPECT_EQ(pinned->bytes()[0], 3);
+  EXPECT_TRUE(cache->UnusedTail().empty());
+  cache->Unpin(pinned);
+  EXPECT_EQ(ByteOf(*cache, 3), -1);
+  EXPECT_EQ(cache->UnusedTail().size(), 3u * 128);
+}
+
+TEST(ExpertCacheTest, GivesOutNoSlotBeyondItsEnd) {
+  const auto cache = HeatedCache(4);
+  EXPECT_TRUE(cache->Resize(2, 100));
+  ExpertCache::Entry* const first = cache->Insert(Key(10));
+  ExpertCache::Entry* const second = cache->Insert(Key(11));
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(cache->Insert(Key(12)), nullptr);
+  EXPECT_EQ(cache->UnusedTail().size(), 2u * 128);
+}
+
+TEST(ExpertCacheTest, HasItsSlotsBackWhenItGrows) {
+  const auto cache = HeatedCache(4);
+  ExpertCache::Entry* const pinned = cache->Find(Key(3));
+  EXPECT_TRUE(cache->Resize(1, 100));
+  EXPECT_TRUE(cache->Resize(4, 100));
+  EXPECT_TRUE(cache->UnusedTail().empty());
+  cache->Unpin(pinned);
+  EXPECT_EQ(ByteOf(*cache, 3), 3);
+  for (int e = 10; e < 13; ++e) ASSERT_NE(cache->Insert(Key(e)), nullptr);
+  EXPECT_EQ(ByteOf(*cache, 3), 3);
+  EXPECT_NE(cache->Insert(Key(13)), nullptr);  // that of 3
+  EXPECT_EQ(cache->Insert(Key(14)), nullptr);
+}
+
+TEST(ExpertCacheTest, AFailedSliceBeyondTheEndIsNoFreeSlot) {
+  const auto cache = CacheOf(2);
+  ExpertCache::Entry* const first = cache->Insert(Key(0));
+  ExpertCache::Entry* const second = cache->Insert(Key(1));
+  EXPECT_TRUE(cache->Resize(1, 100));
+  for (ExpertCache::Entry* entry : {first, second}) {
+    cache->SetFailed(entry, absl::DataLossError("bad"));
+    cache->Unpin(entry);
+  }
+  EXPECT_NE(cache->Insert(Key(2)), nullptr);
+  EXPECT_EQ(cache->Insert(Key(3)), nullptr);
+}
+
 }  // namespace
 }  // namespace deltafin

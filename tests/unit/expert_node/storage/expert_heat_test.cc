@@ -38,5 +38,42 @@ TEST(ExpertHeatTest, StaysFiniteForever) {
   EXPECT_DOUBLE_EQ(heat.Of(kFirst), 5001);
 }
 
+TEST(ExpertHeatTest, TakesWhatWasUsedSinceTheLastTime) {
+  ExpertHeat heat(10);
+  heat.Use(kFirst, 0b1);
+  heat.Use(kFirst, 0b100);
+  const HeatPage first = heat.TakeUses();
+  EXPECT_EQ(first.now, 1);
+  EXPECT_EQ(first.uses, (std::vector<ExpertUse>{{kFirst, 2, 0b101}}));
+  for (int i = 0; i < 5; ++i) heat.BeginRequest();
+  EXPECT_TRUE(heat.TakeUses().uses.empty());
+  heat.Use(kSecond, 0b10);
+  const HeatPage second = heat.TakeUses();
+  EXPECT_EQ(second.now, 1.5);
+  EXPECT_EQ(second.uses, (std::vector<ExpertUse>{{kSecond, 1.5, 0b10}}));
+}
+
+TEST(ExpertHeatTest, GoesOnWhereAnotherRunEnded) {
+  ExpertHeat before(10);
+  before.Use(kFirst);
+  before.Use(kFirst);
+  for (int i = 0; i < 30; ++i) before.BeginRequest();
+  ExpertHeat after(10);
+  after.Restore(before.TakeUses());
+  before.Use(kSecond);
+  after.Use(kSecond);
+  before.Use(kFirst);
+  after.Use(kFirst);
+  EXPECT_DOUBLE_EQ(after.Of(kFirst), before.Of(kFirst));
+  EXPECT_DOUBLE_EQ(after.Of(kSecond), before.Of(kSecond));
+}
+
+TEST(ExpertHeatTest, AnEmptyPageChangesNothing) {
+  ExpertHeat heat(10);
+  heat.Restore({});
+  heat.Use(kFirst);
+  EXPECT_EQ(heat.Of(kFirst), 1);
+}
+
 }  // namespace
 }  // namespace deltafin

@@ -122,10 +122,11 @@ TEST_P(RecordFaultsTest, DropsARecordOfRandomBytesBeforeItIsReady) {
 TEST_P(RecordFaultsTest, DropsWhatTheDriveCannotRead) {
   bad_offset = static_cast<int64_t>(OffsetOf(shape_, 3, 1)) + 5000;
   ExpectDropped(1, "Input/output error");
+  EXPECT_EQ(store_->stats().held_slices, uint64_t(num_slices_) - 1);
 }
 
 TEST_P(RecordFaultsTest, DropsWhatLiesBehindTheEndOfItsFile) {
-  const uint64_t end = OffsetOf(shape_, 3, 1) / 4096 * 4096;
+  const uint64_t end = (OffsetOf(shape_, 3, 1) + 4096) / 4096 * 4096;
   std::filesystem::resize_file(data_file(), end);
   ExpectDropped(1, "the file ends at");
 }

@@ -93,6 +93,16 @@ TEST_F(ShareStoreTest, WhatPeersCannotGiveComesFromTheSource) {
   EXPECT_EQ(source_->num_reads(), 2);
 }
 
+TEST_F(ShareStoreTest, CopiesFromTheSourceWhatNoOwnerGives) {
+  Open(Source::kWhole);
+  peers_.Fail("good", absl::UnavailableError("gone"), /*after=*/1);
+  const auto bytes = share_->Copy(kKey, kAll, kGood);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(*bytes, kShape.payload_bytes());
+  EXPECT_EQ(source_->num_reads(), 1);
+  ExpectGood(share_->records(), kKey, kAll);
+}
+
 TEST_F(ShareStoreTest, WithoutASourceTheErrorIsThatOfThePeers) {
   Open();
   NobodyHasAnything();

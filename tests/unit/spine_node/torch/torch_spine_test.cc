@@ -105,7 +105,7 @@ TEST_F(TorchTinyTest, ForkedSequenceGoesItsOwnWay) {
   SpineRun run = TorchRun(kTinyDir);
   auto first = run.NewSequence();
   ASSERT_TRUE(run.Feed(*first, prompt_).ok());
-  auto second = run.spine().Fork(*first);
+  auto second = run.spine().Fork(*first, 64);
   ASSERT_TRUE(second.ok()) << second.status();
   const std::vector<int32_t> one = {1};
   const std::vector<int32_t> two = {2};

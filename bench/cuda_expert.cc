@@ -1,0 +1,307 @@
+// Times a layer's routed experts of the full model's size on an NVIDIA card
+// against a copy within the card's memory in the same run.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bench/measurement.h"
+#include "kernels/cuda/cuda_experts.h"
+#include "kernels/expert_tiles.h"
+
+namespace deltafin::bench {
+namespace {
+
+constexpr ExpertShape kShape = {3584, 3072};
+constexpr int kTopK = 16;
+constexpr int kMaxTokens = 512;
+
+constexpr char kHelp[] =
+    "usage: cuda_expert [--card N] [--tokens 1,2,4,8,16,64] [--experts N]\n"
+    "                   [--rounds N] [--layers N]\n"
+    "Experts of 17,547,264 bytes, 16 for each token, drawn from --experts\n"
+    "(default 896, 15.7 GB). A round is --layers layers (default 28), one\n"
+    "after the other, between two events; medians over --rounds rounds. The\n"
+    "floor is the bytes of the different experts over the speed of a copy\n"
+    "within the card's memory, read and written bytes together.\n";
+
+struct Options {
+  int card = 0;
+  std::vector<int> tokens = {1, 2, 4, 8, 16, 64};
+  int experts = 896;
+  int rounds = 9;
+  int layers = 28;
+};
+
+[[noreturn]] void Fail(const std::string& why) {
+  std::fprintf(stderr, "cuda_expert: %s\n", why.c_str());
+  std::exit(1);
+}
+
+void Check(cudaError_t error) {
+  if (error != cudaSuccess) Fail(cudaGetErrorString(error));
+}
+
+[[noreturn]] void Usage() {
+  std::fputs(kHelp, stderr);
+  std::exit(64);
+}
+
+std::vector<int> ParseList(const char* text) {
+  std::vector<int> values;
+  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
+    values.push_back(static_cast<int>(std::strtol(text, &end, 10)));
+    if (end == text || values.back() < 1 || values.back() > kMaxTokens) Usage();
+  }
+  return values;
+}
+
+Options ParseOptions(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string flag = argv[i];
+    if (flag == "--help") {
+      std::fputs(kHelp, stdout);
+      std::exit(0);
+    }
+    if (i + 1 == argc) Usage();
+    const int number = std::atoi(argv[i + 1]);
+    if (flag == "--tokens") {
+      options.tokens = ParseList(argv[i + 1]);
+    } else if (flag == "--card") {
+      options.card = number;
+    } else if (flag == "--experts" && number >= kTopK) {
+      options.experts = number;
+    } else if (flag == "--rounds" && number > 0) {
+      options.rounds = number;
+    } else if (flag == "--layers" && number > 0) {
+      options.layers = number;
+    } else {
+      Usage();
+    }
+  }
+  return options;
+}
+
+uint64_t Mix(uint64_t n) {  // SplitMix64
+  uint64_t z = n * 0x9E3779B97F4A7C15u;
+  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+  return z ^ z >> 31;
+}
+
+// A random record with scales 115..122, so that no result overflows.
+std::vector<uint8_t> RandomRecord() {
+  const size_t values = size_t{3584} * 3072;
+  std::vector<uint8_t> tensors[6];
+  for (int i = 0; i < 6; ++i) {
+    const bool scale = i % 2 == 1;
+    tensors[i].resize(scale ? values / 32 : values / 2);
+    for (size_t k = 0; k < tensors[i].size(); ++k) {
+      const auto b = static_cast<uint8_t>(Mix(k * 6 + i));
+      tensors[i][k] = scale ? 115 + b % 8 : b;
+    }
+  }
+  std::vector<uint8_t> record(kShape.stride_bytes());
+  PackSlices(kShape,
+             {tensors[0].data(), tensors[1].data(), tensors[2].data(),
+              tensors[3].data(), tensors[4].data(), tensors[5].data()},
+             {0, kShape.num_slices()}, record.data());
+  return record;
+}
+
+class Events {
+ public:
+  explicit Events(cudaStream_t stream) : stream_(stream) {
+    Check(cudaEventCreate(&begin_));
+    Check(cudaEventCreate(&end_));
+  }
+  ~Events() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  void Begin() { Check(cudaEventRecord(begin_, stream_)); }
+  // Microseconds since Begin.
+  double End() {
+    float ms = 0;
+    Check(cudaEventRecord(end_, stream_));
+    Check(cudaEventSynchronize(end_));
+    Check(cudaEventElapsedTime(&ms, begin_, end_));
+    return 1e3 * static_cast<double>(ms);
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+// Bytes read and written a second by a copy within the card's memory.
+double CopySpeed(uint8_t* memory, size_t size, cudaStream_t stream) {
+  const size_t half = std::min(size / 2, size_t{4} << 30);
+  std::vector<double> times;
+  Events events(stream);
+  for (int i = 0; i < 12; ++i) {
+    events.Begin();
+    Check(cudaMemcpyAsync(memory + half, memory, half, cudaMemcpyDeviceToDevice,
+                          stream));
+    const double time = events.End();
+    if (i >= 2) times.push_back(time);
+  }
+  return 2e6 * static_cast<double>(half) / Median(times);
+}
+
+class CudaBench {
+ public:
+  explicit CudaBench(const Options& options) : options_(options) {
+    const int max_tokens =
+        *std::max_element(options.tokens.begin(), options.tokens.end());
+    const size_t stride = kShape.stride_bytes();
+    weights_ = Allocate(stride * options.experts);
+    experts_ = CudaExperts::Create(
+        options.card, {kShape, {}, options.experts, kTopK, max_tokens}, &why_);
+    if (experts_ == nullptr) Fail(why_);
+    stream_ = static_cast<cudaStream_t>(experts_->stream());
+    copy_speed_ = CopySpeed(weights_->data(), weights_->size(), stream_);
+    FillExperts();
+    x_ = Allocate(sizeof(float) * kShape.latent_size * max_tokens);
+    sums_ = Allocate(sizeof(int64_t) * kShape.latent_size * max_tokens);
+    routes_ =
+        Allocate(sizeof(CudaExpertRoute) * kTopK * max_tokens * options.layers);
+    std::vector<float> x(size_t{3584} * max_tokens);
+    for (size_t i = 0; i < x.size(); ++i) {
+      x[i] = static_cast<float>(Mix(i) >> 40) * 0x1p-23f - 1.0f;
+    }
+    CopyIn(*x_, x);
+  }
+
+  void Measure(int tokens) {
+    const double experts = DrawRoutes(tokens);
+    std::vector<double> times;
+    Events events(stream_);
+    for (int round = 0; round < options_.rounds + 1; ++round) {
+      events.Begin();
+      for (int layer = 0; layer < options_.layers; ++layer) {
+        const CudaExpertCall call = {
+            reinterpret_cast<const float*>(x_->data()),
+            reinterpret_cast<const CudaExpertRoute*>(routes_->data()) +
+                size_t(layer) * tokens * kTopK,
+            tokens, reinterpret_cast<int64_t*>(sums_->data())};
+        if (!experts_->Enqueue(call, &why_)) Fail(why_);
+      }
+      const double time = events.End() / options_.layers;
+      if (round > 0) times.push_back(time);
+    }
+    CudaExpertResult result;
+    if (!experts_->Finish(&result, &why_)) Fail(why_);
+    if (result.status != KernelStatus::kOk)
+      Fail("the kernel reported an error");
+    Print(tokens, experts, times);
+  }
+
+  double copy_speed() const { return copy_speed_; }
+
+ private:
+  std::unique_ptr<CudaMemory> Allocate(size_t bytes) {
+    auto memory = CudaMemory::Allocate(options_.card, bytes, &why_);
+    if (memory == nullptr) Fail(why_);
+    return memory;
+  }
+
+  template <typename T>
+  void CopyIn(CudaMemory& memory, const std::vector<T>& values) {
+    if (!memory.CopyIn(0, values.data(), values.size() * sizeof(T), &why_)) {
+      Fail(why_);
+    }
+  }
+
+  void FillExperts() {
+    const std::vector<uint8_t> record = RandomRecord();
+    CopyIn(*weights_, record);
+    std::vector<CudaExpertRecord> records;
+    for (int e = 0; e < options_.experts; ++e) {
+      uint8_t* at = weights_->data() + e * record.size();
+      if (e > 0) {
+        Check(cudaMemcpyAsync(at, weights_->data(), record.size(),
+                              cudaMemcpyDeviceToDevice, stream_));
+      }
+      records.push_back({at, {0, kShape.num_slices()}});
+    }
+    Check(cudaStreamSynchronize(stream_));
+    if (!experts_->SetRecords(records.data(), &why_)) Fail(why_);
+  }
+
+  // Different experts for each token, others in each layer; returns how many a
+  // layer has on average.
+  double DrawRoutes(int tokens) {
+    std::vector<CudaExpertRoute> routes;
+    std::vector<int> order(options_.experts);
+    for (int e = 0; e < options_.experts; ++e) order[e] = e;
+    size_t distinct = 0;
+    uint64_t draw = 0;
+    for (int layer = 0; layer < options_.layers; ++layer) {
+      std::set<int> seen;
+      for (int t = 0; t < tokens; ++t) {
+        for (int k = 0; k < kTopK; ++k) {
+          const int other =
+              k + static_cast<int>(Mix(++draw) % (options_.experts - k));
+          std::swap(order[k], order[other]);
+          routes.push_back({order[k], 0.0625f});
+          seen.insert(order[k]);
+        }
+      }
+      distinct += seen.size();
+    }
+    CopyIn(*routes_, routes);
+    return static_cast<double>(distinct) / options_.layers;
+  }
+
+  void Print(int tokens, double experts, std::vector<double> times) const {
+    const double bytes = experts * kShape.payload_bytes();
+    const double floor = 1e6 * bytes / copy_speed_;
+    const double time = Median(times);
+    const auto [low, high] = std::minmax_element(times.begin(), times.end());
+    std::printf("%6d %8.1f %8.3f %9.1f %9.1f %9.1f..%-9.1f %8.0f %8.3f\n",
+                tokens, experts, 1e-9 * bytes, floor, time, *low, *high,
+                1e-3 * bytes / time, floor / time);
+  }
+
+  const Options& options_;
+  std::string why_;
+  std::unique_ptr<CudaMemory> weights_;
+  std::unique_ptr<CudaMemory> x_;
+  std::unique_ptr<CudaMemory> sums_;
+  std::unique_ptr<CudaMemory> routes_;
+  std::unique_ptr<CudaExperts> experts_;
+  cudaStream_t stream_ = nullptr;
+  double copy_speed_ = 0;
+};
+
+void RunAll(const Options& options) {
+  std::string why;
+  const std::vector<CudaCard> cards = FindCudaCards(&why);
+  const auto card =
+      std::find_if(cards.begin(), cards.end(),
+                   [&](const CudaCard& c) { return c.index == options.card; });
+  if (card == cards.end()) {
+    Fail(cards.empty() ? why : "no card " + std::to_string(options.card));
+  }
+  CudaBench bench(options);
+  std::printf("%s: copy %.0f GB/s\n", card->name.c_str(),
+              1e-9 * bench.copy_speed());
+  std::printf("%6s %8s %8s %9s %9s %20s %8s %8s\n", "tokens", "experts", "GB",
+              "floor us", "us", "lowest..highest", "GB/s", "of copy");
+  for (const int tokens : options.tokens) bench.Measure(tokens);
+}
+
+}  // namespace
+}  // namespace deltafin::bench
+
+int main(int argc, char** argv) {
+  deltafin::bench::RunAll(deltafin::bench::ParseOptions(argc, argv));
+}

@@ -1,0 +1,191 @@
+// ParseChatCompletion: the fields of /v1/chat/completions.
+
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "coordinator/engine/logprobs.h"
+#include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/openai_error.h"
+#include "coordinator/frontend/openai_messages.h"
+#include "coordinator/frontend/openai_object.h"
+#include "coordinator/frontend/openai_request.h"
+#include "coordinator/frontend/openai_shared_fields.h"
+#include "spdlog/fmt/fmt.h"
+
+namespace deltafin {
+namespace {
+
+constexpr double kMaxInt = std::numeric_limits<int>::max();
+
+absl::Status ReadFormat(const JsonValue& value, OpenAiRequest& /*request*/) {
+  std::string type;
+  ASSIGN_OR_RETURN(ObjectReader object,
+                   ObjectReader::Open(value, "response_format"));
+  RETURN_IF_ERROR(object.RequireString("type", type));
+  if (type != "text") {
+    return NotSupported("response_format", "only type text is supported");
+  }
+  return object.RefuseOthers();
+}
+
+absl::Status ReadModalities(const JsonValue& value,
+                            OpenAiRequest& /*request*/) {
+  const bool is_text = value.items.size() == 1 &&
+                       value.items[0].kind == JsonValue::Kind::kString &&
+                       value.items[0].text == "text";
+  if (is_text) return absl::OkStatus();
+  return NotSupported("modalities", "only [\"text\"] is supported");
+}
+
+absl::Status ReadServiceTier(const JsonValue& value,
+                             OpenAiRequest& /*request*/) {
+  if (value.text == "auto" || value.text == "default") return absl::OkStatus();
+  return NotSupported("service_tier", "only auto and default are supported");
+}
+
+constexpr auto kNull = NullMeans::kAbsent;
+constexpr auto kNoNull = NullMeans::kError;
+
+constexpr OpenAiField kFields[] = {
+    {"messages", FieldType::kArray, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& request) -> absl::Status {
+       ASSIGN_OR_RETURN(request.chat.messages, ReadMessages(value, "messages"));
+       return absl::OkStatus();
+     }},
+    {"max_tokens", FieldType::kInteger, kNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       request.max_tokens = static_cast<int>(IntegerOf(value));
+       return absl::OkStatus();
+     },
+     1, kMaxInt},
+    {"max_completion_tokens", FieldType::kInteger, kNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       request.max_completion_tokens = static_cast<int>(IntegerOf(value));
+       return absl::OkStatus();
+     },
+     1, kMaxInt},
+    {"logprobs", FieldType::kBoolean, kNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       request.generation.want_logprobs = BooleanOf(value);
+       return absl::OkStatus();
+     }},
+    {"top_logprobs", FieldType::kInteger, kNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       request.generation.top_logprobs = static_cast<int>(IntegerOf(value));
+       return absl::OkStatus();
+     },
+     0, kMaxTopLogprobs},
+    {"reasoning_effort", FieldType::kString, kNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       return ReadEffort(value.text, "reasoning_effort", request);
+     }},
+    {"tools", FieldType::kArray, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& request) -> absl::Status {
+       ASSIGN_OR_RETURN(request.chat.tools_json, ReadTools(value, "tools"));
+       return absl::OkStatus();
+     }},
+    {"tool_choice", FieldType::kAny, kNoNull, ReadToolChoice},
+    {"parallel_tool_calls", FieldType::kBoolean, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
+       if (BooleanOf(value)) return absl::OkStatus();
+       return NotSupported("parallel_tool_calls", "only true is supported");
+     }},
+    {"response_format", FieldType::kObject, kNoNull, ReadFormat},
+    {"modalities", FieldType::kArray, kNull, ReadModalities},
+    {"service_tier", FieldType::kString, kNull, ReadServiceTier},
+    {"store", FieldType::kBoolean, kNull,
+     [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
+       if (!BooleanOf(value)) return absl::OkStatus();
+       return NotSupported("store", "nothing is stored; only false is so");
+     }},
+    {"audio", FieldType::kAny, kNull},
+    {"function_call", FieldType::kAny, kNoNull},
+    {"functions", FieldType::kAny, kNoNull},
+    {"metadata", FieldType::kAny, kNull},
+    {"moderation", FieldType::kAny, kNull},
+    {"prediction", FieldType::kAny, kNull},
+    {"prompt_cache_retention", FieldType::kAny, kNull},
+    {"verbosity", FieldType::kAny, kNull},
+    {"web_search_options", FieldType::kAny, kNoNull},
+};
+
+// A field is missing, or it makes no sense beside another one.
+absl::Status CheckTogether(const OpenAiRequest& request,
+                           const JsonValue& body) {
+  if (request.chat.messages.empty()) {
+    return FieldError("messages", "missing", "missing_required_parameter");
+  }
+  if (request.max_tokens && request.max_completion_tokens &&
+      *request.max_tokens != *request.max_completion_tokens) {
+    return FieldError("max_tokens", "contradicts max_completion_tokens");
+  }
+  if (request.generation.top_logprobs > 0 &&
+      !request.generation.want_logprobs) {
+    return FieldError("top_logprobs", "needs logprobs: true");
+  }
+  if (!request.chat.tools_json.empty()) return absl::OkStatus();
+  for (const char* name : {"tool_choice", "parallel_tool_calls"}) {
+    if (body.Find(name) != nullptr) return FieldError(name, "needs tools");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadEffort(const std::string& effort, std::string_view field,
+                        OpenAiRequest& request) {
+  constexpr std::pair<std::string_view, Thinking> kEfforts[] = {
+      {"none", Thinking::kOff},
+      {"low", Thinking::kLow},
+      {"high", Thinking::kHigh},
+      {"max", Thinking::kMax}};
+  for (const auto& [name, thinking] : kEfforts) {
+    if (effort != name) continue;
+    request.chat.thinking = thinking;
+    return absl::OkStatus();
+  }
+  return NotSupported(field, "the model knows none, low, high and max");
+}
+
+absl::Status ReadToolChoice(const JsonValue& value, OpenAiRequest& request) {
+  if (value.kind == JsonValue::Kind::kString && value.text == "auto") {
+    request.chat.tool_choice = ToolChoice::kAuto;
+    return absl::OkStatus();
+  }
+  if (value.kind == JsonValue::Kind::kString && value.text == "none") {
+    request.chat.tool_choice = ToolChoice::kNone;
+    return absl::OkStatus();
+  }
+  return NotSupported("tool_choice", "only auto and none are supported");
+}
+
+absl::Status EncodeChatPrompt(const Tokenizer& tokenizer,
+                              const OpenAiModel& model, std::string_view field,
+                              OpenAiRequest& request) {
+  request.generation.max_new_tokens = request.max_completion_tokens.value_or(
+      request.max_tokens.value_or(std::numeric_limits<int>::max()));
+  request.text.chat = InitialChannel(request.chat.thinking);
+  absl::StatusOr<std::vector<int32_t>> ids =
+      EncodeChat(tokenizer, request.chat);
+  if (!ids.ok()) return WithField(ids.status(), field);
+  request.prompts.push_back(*std::move(ids));
+  return CheckPrompts(request, model, field);
+}
+
+OpenAiFields ChatFields() { return kFields; }
+
+absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
+                                                  const Tokenizer& tokenizer,
+                                                  const OpenAiModel& model) {
+  OpenAiRequest request;
+  ASSIGN_OR_RETURN(const JsonValue object, ParseBody(body));
+  RETURN_IF_ERROR(ReadFields({kFields, SharedFields()}, object, request));
+  RETURN_IF_ERROR(CheckTogether(request, object));
+  RETURN_IF_ERROR(CheckShared(request, tokenizer.vocabulary().size(), model));
+  RETURN_IF_ERROR(EncodeChatPrompt(tokenizer, model, "messages", request));
+  return request;
+}
+
+}  // namespace deltafin

@@ -1,0 +1,94 @@
+// kernels/cuda/layer_view.h
+//
+// What the kernels of a layer share in the card's memory. All pointers are
+// addresses there. Private to kernels/cuda/.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/cuda_experts.h"
+#include "kernels/cuda/group_codes.h"
+
+namespace deltafin::cuda {
+
+inline constexpr int kUpRows =
+    128;  // gate rows, and as many up rows, of a unit
+inline constexpr int kDownBlocks = 7;  // row blocks of down of a unit: 244 KB
+inline constexpr int kZeroGroups = 8;
+inline constexpr int kSliceGroups = kSliceColumns / kMxfp4Group;
+
+// One slice of one expert for up to four of its tokens.
+struct Job {
+  const uint8_t* slice;
+  int32_t columns;     // of the slice
+  int32_t expert;      // for errors
+  int32_t first_pair;  // of its tokens
+  int32_t num_pairs;   // 1 .. kProductTokens
+};
+
+// A token of an expert.
+struct Pair {
+  int32_t token;
+  float weight;
+};
+
+// Written anew for each call.
+struct JobCounts {
+  int32_t num_jobs;
+  int32_t next_unit;  // the next to be taken
+};
+
+// The worst since it was last read: lowest token, lowest (expert, token).
+struct Errors {
+  uint32_t not_finite_token;  // 0xffffffff: none
+  uint32_t padding;
+  unsigned long long overflow;  // expert << 32 | token; all ones: none
+};
+
+// Prepared activations: [row][group] of kActivationBytes and of heads.
+struct Activations {
+  uint8_t* limbs;
+  ActivationHead* heads;
+};
+
+struct LayerView {
+  ExpertShape shape;
+  SituParams situ;
+  Multipliers multipliers;
+  int num_experts;
+  int top_k;
+  int num_tokens;
+  int blocks;                       // of RunLayer
+  int lead;                         // of UnitOrder
+  const CudaExpertRecord* records;  // [num_experts]
+  const CudaExpertRoute* routes;    // [num_tokens, top_k]
+  const float* x;                   // [num_tokens, L]
+  int64_t* sums;                    // [num_tokens, L]
+  Pair* pairs;                      // [num_tokens * top_k], by expert
+  Job* jobs;
+  JobCounts* counts;
+  int32_t* ready;  // [jobs] finished units of gate and up
+  Errors* errors;
+  Activations zeros;   // a few groups of them
+  Activations latent;  // rows are tokens, groups those of L
+  Activations inner;   // rows are job * kProductTokens + its token, groups
+                       // those of a slice
+
+  DELTAFIN_HOST_DEVICE int up_units() const {
+    const int columns = shape.slice_columns(0);
+    return (columns + kUpRows - 1) / kUpRows;
+  }
+  DELTAFIN_HOST_DEVICE int down_units() const {
+    constexpr int kRows = kDownBlocks * kTileBlockRows;
+    return (shape.latent_size + kRows - 1) / kRows;
+  }
+};
+
+// The most jobs that `limits` can need.
+inline int MaxJobs(const CudaExpertLimits& limits) {
+  const int pairs = limits.max_tokens * limits.top_k;
+  const int experts = pairs < limits.num_experts ? pairs : limits.num_experts;
+  return (experts + pairs / kProductTokens) * limits.shape.num_slices();
+}
+
+}  // namespace deltafin::cuda
