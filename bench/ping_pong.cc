@@ -24,10 +24,10 @@ struct Header {
   std::exit(1);
 }
 
-sockaddr_in Loopback(int port) {
+sockaddr_in AddressOf(const std::string& host, int port) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1) Fail("host");
   address.sin_port = htons(static_cast<uint16_t>(port));
   return address;
 }
@@ -60,9 +60,9 @@ bool ReadAll(int fd, uint8_t* bytes, size_t count) {
 
 }  // namespace
 
-PongServer::PongServer() {
+PongServer::PongServer(const std::string& host) {
   fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = Loopback(0);
+  sockaddr_in address = AddressOf(host, 0);
   socklen_t length = sizeof(address);
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (bind(fd_, generic, length) != 0 || listen(fd_, 1) != 0 ||
@@ -88,9 +88,9 @@ void PongServer::Serve() {
   close(peer);
 }
 
-PingClient::PingClient(int port) {
+PingClient::PingClient(const std::string& host, int port) {
   fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = Loopback(port);
+  const sockaddr_in address = AddressOf(host, port);
   if (connect(fd_, reinterpret_cast<const sockaddr*>(&address),
               sizeof(address)) != 0) {
     Fail("connect");

@@ -1,11 +1,12 @@
 // bench/ping_pong.h
 //
-// The floor of a round trip: framed bytes over plain TCP on loopback, blocking
-// calls, nothing else.
+// The floor of a round trip: framed bytes over plain TCP, blocking calls,
+// nothing else.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace deltafin::bench {
@@ -15,7 +16,7 @@ namespace deltafin::bench {
 // peer closes.
 class PongServer {
  public:
-  PongServer();  // listens on a free port of 127.0.0.1
+  explicit PongServer(const std::string& host);  // on a free port of it
   ~PongServer();
   PongServer(const PongServer&) = delete;
   PongServer& operator=(const PongServer&) = delete;
@@ -30,7 +31,7 @@ class PongServer {
 
 class PingClient {
  public:
-  explicit PingClient(int port);
+  PingClient(const std::string& host, int port);
   ~PingClient();
   PingClient(const PingClient&) = delete;
   PingClient& operator=(const PingClient&) = delete;

@@ -12,7 +12,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev
   clang libclang-rt-dev clang-format g++-aarch64-linux-gnu qemu-user
-  python3 python3-numpy python3-grpcio python3-protobuf iproute2 chromium curl
+  python3 python3-numpy python3-grpcio python3-protobuf iproute2 chromium curl debootstrap
 )
 # Node.js runs the tests of the page and of clients. One that came from elsewhere is left alone.
 command -v node >/dev/null || test_packages+=(nodejs npm)

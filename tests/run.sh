@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sets up and passes the tests: installs Debian packages, checks the format, builds and tests under sanitizers and optimised.
 #   tests/run.sh            everything but the long matrices
-#   tests/run.sh --full     the long matrices, Clang and libFuzzer too
-#   tests/run.sh STAGE...   some of: format asan tsan release neon components clang fuzz
+#   tests/run.sh --full     the long matrices, Clang, libFuzzer and the images too
+#   tests/run.sh STAGE...   some of: format asan tsan release neon components clang fuzz images
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,13 +15,13 @@ stages=()
 for argument in "$@"; do
   case "$argument" in
     --full) full=yes ;;
-    format|asan|tsan|release|neon|components|clang|fuzz) stages+=("$argument") ;;
-    *) echo "usage: $0 [--full] [format] [asan] [tsan] [release] [neon] [components] [clang] [fuzz]" >&2; exit 64 ;;
+    format|asan|tsan|release|neon|components|clang|fuzz|images) stages+=("$argument") ;;
+    *) echo "usage: $0 [--full] [format] [asan] [tsan] [release] [neon] [components] [clang] [fuzz] [images]" >&2; exit 64 ;;
   esac
 done
 if [ ${#stages[@]} -eq 0 ]; then
   stages=(format release asan tsan neon components)
-  [ "$full" = no ] || stages+=(clang fuzz)
+  [ "$full" = no ] || stages+=(clang fuzz images)
 fi
 
 started=$SECONDS
@@ -98,6 +98,13 @@ stage_fuzz() {
   say "fuzz: test"
   # No second try: what is found once is a finding.
   ctest --test-dir build/fuzz -j"$jobs" --no-tests=error -L fuzz
+}
+
+# The Dockerfiles' steps in debootstrap folders.
+stage_images() {
+  say "images"
+  mkdir -p build
+  tests/deploy/images_test.py build || [ $? -eq 77 ]  # which it says itself
 }
 
 deploy/install_packages.sh test

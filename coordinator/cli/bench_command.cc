@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kFooter[] = R"(
+constexpr char kBenchFooter[] = R"(
 Each side runs once to warm up, then `--rounds` times A B B A.
 
 Examples:
@@ -181,7 +181,7 @@ absl::Status CheckSameOutput(const BenchSide& a, const BenchSide& b) {
 }
 
 BenchCommand::BenchCommand(CLI::App& app) : both_(kDefaultFlags) {
-  app.footer(kFooter);
+  app.footer(kBenchFooter);
   // A pair takes both words as they come, also when they begin with dashes.
   app.add_option("--ab", ab_, "Two lines of flags of `deltafin run`")
       ->required();

@@ -27,7 +27,7 @@ constexpr char kAuthorityName[] = "ca";
 // less accept them at once.
 constexpr absl::Duration kClockSkew = absl::Hours(24);
 
-constexpr char kFooter[] = R"(
+constexpr char kCertsFooter[] = R"(
 One secret for the whole cluster, the simple way:
   deltafin certs token cluster.token
   (copy the file to every machine, then give each program
@@ -98,7 +98,7 @@ absl::StatusOr<Validity> WithinAuthority(Validity validity,
 }  // namespace
 
 CertsCommand::CertsCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kCertsFooter);
   app.require_subcommand(1);
   token_ = app.add_subcommand("token", "Make a file with a cluster's token");
   token_->add_option("file", path_, "The new file")->required();

@@ -19,7 +19,7 @@
 namespace deltafin {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kChatFooter[] = R"(
 Type a message and Enter. /reset forgets the conversation, /system TEXT sets
 instructions, /quit or Ctrl-D ends; Ctrl-C stops a reply.
 
@@ -127,7 +127,7 @@ void Reply(ChatSession& session, ReplyContext& context) {
 }  // namespace
 
 ChatCommand::ChatCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kChatFooter);
   app.add_option("--system", system_, "Instructions that come first");
   app.add_option("--thinking", thinking_,
                  "How much to think: low, high, max or off")

@@ -13,7 +13,7 @@
 namespace deltafin {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kDoctorFooter[] = R"(
 Examples:
   deltafin doctor /models/k3           what is there, in a moment
   deltafin doctor --deep /models/k3    reads every byte
@@ -86,7 +86,7 @@ std::string JsonOf(const std::string& dir, const ModelCheck& check) {
 }  // namespace
 
 DoctorCommand::DoctorCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kDoctorFooter);
   app.add_option("DIR", dir_, "Installed model")->required();
   app.add_flag("--deep", deep_, "Compare every byte with its digest");
   app.add_flag("--json", json_, "Print one JSON object");

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMaxSeconds = 86400.0 * 365;
 
-constexpr char kFooter[] = R"(
+constexpr char kDrainFooter[] = R"(
 NODE is an id, the beginning of one, or an address, as `deltafin health` shows
 them. The node gets no new work, running generations go on, others copy what it
 alone has, and the command waits until the node has nothing to do and may be
@@ -30,7 +30,7 @@ Examples:
 }  // namespace
 
 DrainCommand::DrainCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kDrainFooter);
   app.add_option("NODE", node_, "Id, beginning of an id, or address")
       ->required();
   AdminClient::AddFlags(app, &target_);

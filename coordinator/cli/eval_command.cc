@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 constexpr uint64_t kMaxTextBytes = uint64_t{1} << 30;
 constexpr uint64_t kMaxKeyBytes = 4096;
 
-constexpr char kFooter[] = R"(
+constexpr char kEvalFooter[] = R"(
 Each window is the beginning-of-text token and the next W - 1 tokens of the
 text; the loss is the mean over all predicted tokens.
 
@@ -146,7 +146,7 @@ void PrintComparison(const SpineResult& result, const SpineResult& against,
 }  // namespace
 
 EvalCommand::EvalCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kEvalFooter);
   coordinator_flags_.AddTo(app);
   app.add_option("--text", text_file_, "UTF-8 text to predict")->required();
   app.add_option("--window", window_, "Tokens of a window, BOS included")

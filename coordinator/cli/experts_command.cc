@@ -15,7 +15,7 @@
 namespace deltafin {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kExpertsFooter[] = R"(
 --node is where `deltafin-node`, or `deltafin serve` with experts of its own,
 listens; its model must be an installed one. What is changed takes effect at
 once; generations go on, and what is wanted but not there is fetched again.
@@ -34,7 +34,7 @@ Examples:
 }  // namespace
 
 ExpertsCommand::ExpertsCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kExpertsFooter);
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* description,
                        absl::Status (ExpertsCommand::*run)()) {

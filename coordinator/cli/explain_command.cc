@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 using Parts = google::protobuf::RepeatedPtrField<v1::Explanation::Part>;
 using Layers = google::protobuf::RepeatedPtrField<v1::Explanation::SlowLayer>;
 
-constexpr char kFooter[] = R"(
+constexpr char kExplainFooter[] = R"(
 REQUEST is the request_id of a GenerateReply's last message; without it the
 request that finished last is meant. The last 64 are remembered.
 
@@ -74,7 +74,7 @@ Json LayersJson(const Layers& layers) {
 }  // namespace
 
 ExplainCommand::ExplainCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kExplainFooter);
   app.add_option("REQUEST", request_, "Request id (default: the last one)");
   AdminClient::AddFlags(app, &target_);
   app.add_flag("--json", json_, "Print one JSON object");

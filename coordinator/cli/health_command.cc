@@ -20,7 +20,7 @@ constexpr double kMaxSeconds = 86400;
 // To the corner, and nothing behind what is written next.
 constexpr char kRepaint[] = "\x1b[H\x1b[J";
 
-constexpr char kFooter[] = R"(
+constexpr char kHealthFooter[] = R"(
 Exit codes: 0 healthy, 1 degraded (works, with fewer copies than configured or a
 member in trouble), 2 down (some expert is on no node in service), 69 when no
 coordinator answers. --watch ends with 0 on Ctrl-C.
@@ -59,7 +59,7 @@ class Pause {
 }  // namespace
 
 HealthCommand::HealthCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kHealthFooter);
   AdminClient::AddFlags(app, &target_);
   app.add_flag("--json", json_, "Print one JSON object");
   app.add_option("--watch", watch_, "Show it again and again, every SECONDS")

@@ -10,7 +10,7 @@
 namespace deltafin {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kInfoFooter[] = R"(
 Examples:
   deltafin info                      the small model that comes with deltafin
   deltafin info /models/Kimi-K3      does it fit into this machine?
@@ -19,7 +19,7 @@ Examples:
 }  // namespace
 
 InfoCommand::InfoCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kInfoFooter);
   app.add_option("DIR", model_dir_, "Model directory (default: k3-nano)");
   app.add_option("--context", context_, "Tokens of the sequence to plan for")
       ->capture_default_str();

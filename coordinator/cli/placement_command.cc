@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kFooter[] = R"(
+constexpr char kPlacementFooter[] = R"(
 Wanted, held and missing are (expert, slice) pairs: meant to be on the node, on
 its disk, and meant to be but not there.
 
@@ -55,7 +55,7 @@ PlacementCommand::PlacementCommand(CLI::App& app) {
 void PlacementCommand::AddShow(CLI::App& app) {
   CLI::App* const show =
       app.add_subcommand("show", "The placement that is in force");
-  show->footer(kFooter);
+  show->footer(kPlacementFooter);
   show->fallthrough();
   AdminClient::AddFlags(*show, &target_);
   CLI::Option* const layer =

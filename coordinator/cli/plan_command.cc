@@ -11,7 +11,7 @@
 namespace deltafin {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kPlanFooter[] = R"(
 FILE describes the machines, in text format:
 
   coordinator { name: "desk" ram: "128G" memory_read: "80G" }
@@ -87,7 +87,7 @@ class MachineReader {
 }  // namespace
 
 PlanCommand::PlanCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kPlanFooter);
   app.add_option("--nodes", nodes_file_, "File that describes the machines")
       ->required();
   app.add_option("--model", model_dir_,

@@ -37,7 +37,7 @@ constexpr char kDescription[] =
     "deltafin runs models of the Kimi K3 family: the spine here, the routed "
     "experts here or on expert nodes, with the same bits either way.";
 
-constexpr char kFooter[] = R"(
+constexpr char kProgramFooter[] = R"(
 Examples:
   deltafin run --prompt "It was a dark" --max-new-tokens 16
   deltafin run --chat --prompt "Who are you?" --model /models/Kimi-K3
@@ -138,7 +138,7 @@ int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
 int RunProgram(int argc, char** argv, TerminationSignal& signals) {
   InitLogging("deltafin");
   CLI::App app(kDescription);
-  app.footer(kFooter);
+  app.footer(kProgramFooter);
   app.require_subcommand(1);
   app.set_version_flag("--version", "deltafin " DELTAFIN_VERSION);
   std::string log_level = "info";

@@ -14,7 +14,7 @@
 namespace deltafin {
 namespace {
 
-constexpr char kFooter[] = R"(
+constexpr char kRunFooter[] = R"(
 Text goes to standard output as it comes, everything else to standard error.
 
 Examples:
@@ -34,7 +34,7 @@ bool PrintDelta(std::string_view content, std::string_view reasoning) {
 }  // namespace
 
 RunCommand::RunCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kRunFooter);
   prompt_flags_.AddTo(app);
   generation_flags_.AddTo(app);
   coordinator_flags_.AddTo(app);

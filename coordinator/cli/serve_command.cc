@@ -33,7 +33,7 @@ constexpr char kDefaultListen[] = "127.0.0.1:8500";
 // How long SIGTERM waits for running requests.
 constexpr absl::Duration kDrain = absl::Seconds(30);
 
-constexpr char kFooter[] = R"(
+constexpr char kServeFooter[] = R"(
 Serves deltafin.v1.InferenceService (proto/inference.proto), the standard health
 service and reflection; with --http also the OpenAI-compatible HTTP API
 (docs/http_api.md). Prints "listening on HOST:PORT" when ready. SIGTERM,
@@ -123,7 +123,7 @@ void DrainBoth(ServerLifecycle& server, HttpApi* http) {
 }  // namespace
 
 ServeCommand::ServeCommand(CLI::App& app) {
-  app.footer(kFooter);
+  app.footer(kServeFooter);
   coordinator_flags_.AddTo(app);
   coordinator_flags_.AddClusterTo(app);
   app.add_option("--listen", listen_,

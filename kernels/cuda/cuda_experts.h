@@ -44,6 +44,7 @@ class CudaMemory {
   // Address on the card, a multiple of 256; not readable by the host.
   uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
+  int card() const { return card_; }
 
   // Blocking copies from and to the host. REQUIRES: offset + bytes <= size().
   bool CopyIn(size_t offset, const void* from, size_t bytes, std::string* why);

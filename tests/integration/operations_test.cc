@@ -228,7 +228,11 @@ TEST(OperationsTest, PlacementShowsSharesAndOneExpert) {
   cluster.WaitForServing(2);
   const Json all = AskJson(cluster, {"placement", "show"});
   ASSERT_EQ(all["shares"].size(), 2u);
-  EXPECT_EQ(all["shares"][0]["share"], 0.5);
+  // In proportion to what was measured, which is not the same for both.
+  const double first = all["shares"][0]["share"];
+  const double second = all["shares"][1]["share"];
+  EXPECT_GT(std::min(first, second), 0.0);
+  EXPECT_DOUBLE_EQ(first + second, 1.0);
   EXPECT_GT(all["shares"][0]["slices_wanted"], 0);
   EXPECT_EQ(all["shares"][0]["slices_missing"], 0);
   EXPECT_TRUE(all["runs"].empty());

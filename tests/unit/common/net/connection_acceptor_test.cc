@@ -8,6 +8,7 @@
 
 #include <cerrno>
 
+#include "absl/base/config.h"
 #include "common/base/mutex.h"
 
 namespace deltafin {
@@ -102,7 +103,7 @@ TEST(ConnectionAcceptorTest, SilenceHasAnEnd) {
 }
 
 TEST(ConnectionAcceptorTest, LivesOnWhenNoDescriptorsAreLeft) {
-#if defined(__SANITIZE_ADDRESS__)
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
   // It opens a pipe to see whether an object is one.
   GTEST_SKIP() << "UBSan itself needs a descriptor";
 #endif
