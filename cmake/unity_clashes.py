@@ -8,23 +8,26 @@ take them for one. Goes by the layout of clang-format, so that it may miss a nam
 """
 
 import collections
+import pathlib
 import re
 import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = ("common", "coordinator", "expert_node", "kernels", "spine_node", "tests")
 
 DEFINED = re.compile(
     r"^(?:template\b.*> ?)?(?:inline |static |constexpr |const |\[\[\w+\]\] )*"
     r"(?:(?:class|struct|enum class|enum) (?P<type>\w+)(?: final)?(?: :.*)?(?:;| \{)"
-    r"|using (?P<alias>\w+) ="
     r"|[\w:][\w:<>,&*() \[\]]*?[ &*>](?P<value>\w+)(?:\[\w*\])*(?: = | \{|\{|;|$)"
     r"|[\w:][\w:<>,&*() \[\]]*?[ &*>](?P<function>\w+)\()")
 TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|INSTANTIATE\w+|MATCHER\w*)\((\w+)")
 USED = re.compile(r"^using (?:[\w:]+::)(\w+);")
-SAME_EVERYWHERE = {"Json", "fs"}  # aliases of one thing
+ALIAS = re.compile(r"^(?:using|namespace) (\w+) = ([^;]*)")
 
 
 def names(path):
-    """What the unnamed namespaces of a source define, and what they take from others."""
-    defined, used = set(), set()
+    """What the unnamed namespaces of a source define, take from others, and give another name: what for."""
+    defined, used, aliases = set(), set(), {}
     inside = False
     with open(path, encoding="utf-8") as source:
         for line in source:
@@ -35,24 +38,50 @@ def names(path):
             use = USED.match(line)
             if use:
                 used.add(use[1])
+            elif inside and ALIAS.match(line):
+                aliases.update([ALIAS.match(line).groups()])
             elif inside and line[0] not in " }/#":
                 found = DEFINED.match(line)
                 if found and not TEST_NAME.match(line):
                     defined.update(name for name in found.groups() if name)
-    return defined - SAME_EVERYWHERE, used
+    return defined, used, aliases
+
+
+def shared_constants():
+    """Of all headers: a source that includes none of them may be merged with one that does."""
+    constant = re.compile(r"^inline constexpr .*?(\w+)(?:\[\w*\])? =", re.MULTILINE)
+    found = set()
+    for folder in FOLDERS:
+        for header in (ROOT / folder).rglob("*.h"):
+            found.update(constant.findall(header.read_text(encoding="utf-8")))
+    return found
+
+
+class Merged:
+    """The sources of one target that can share a translation unit."""
+
+    def __init__(self):
+        self.defined, self.used, self.aliases = set(), set(), {}
+
+    def takes(self, defined, used, aliases):
+        if defined & (self.defined | self.used | self.aliases.keys()) or self.defined & (used | aliases.keys()):
+            return False
+        if any(self.aliases.get(name, meaning) != meaning for name, meaning in aliases.items()):
+            return False
+        self.defined |= defined
+        self.used |= used
+        self.aliases |= aliases
+        return True
 
 
 def main():
-    seen = collections.defaultdict(lambda: (set(), set()))
+    shared = shared_constants()
+    merged = collections.defaultdict(Merged)
     for line in open(sys.argv[1], encoding="utf-8"):
         target, path = line.split()
-        defined, used = names(path)
-        seen_defined, seen_used = seen[target]
-        if defined & (seen_defined | seen_used) or used & seen_defined:
+        defined, used, aliases = names(path)
+        if defined & shared or not merged[target].takes(defined, used, aliases):
             print(target, path)
-            continue
-        seen_defined |= defined
-        seen_used |= used
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ namespace {
 constexpr double kExpertKernelOfRead = 0.9;
 constexpr double kSpineOfRead = 0.95;
 // Program, buffers and the system's own memory, on each machine.
-constexpr double kReserveBytes = 4e9;
+constexpr double kMachineReserveBytes = 4e9;
 // A round trip of an empty layer besides the link's: docs/performance.md,
 // dispatch_round_trip.
 constexpr double kDispatchSeconds = 150e-6;
@@ -32,7 +32,7 @@ struct Site {
 
 double SpineMemory(const TokenDemand& demand) {
   return static_cast<double>(demand.spine_bytes + demand.sequence_bytes) +
-         kReserveBytes;
+         kMachineReserveBytes;
 }
 
 // Machines that hold experts; the coordinator where it has room for some.
@@ -45,7 +45,7 @@ std::vector<Site> SitesOf(const TokenDemand& demand, const ClusterPlan& plan) {
   }
   for (const MachinePlan& node : plan.nodes) {
     sites.push_back(
-        {node, std::max(0.0, node.ram_bytes - kReserveBytes),
+        {node, std::max(0.0, node.ram_bytes - kMachineReserveBytes),
          2 * node.link_latency + kDispatchSeconds +
              static_cast<double>(demand.message_bytes) / node.link_rate});
   }
@@ -258,7 +258,7 @@ std::vector<std::string> PlanAssumptions(const TokenDemand& demand) {
                   "the memory's read rate",
                   kExpertKernelOfRead, kSpineOfRead),
       fmt::format("{} of each machine's memory is for the system",
-                  FormatByteSize(static_cast<uint64_t>(kReserveBytes))),
+                  FormatByteSize(static_cast<uint64_t>(kMachineReserveBytes))),
       fmt::format("a layer's round trip costs {:.0f} us besides the link",
                   kDispatchSeconds * 1e6),
       "reading overlaps computing; nothing is read before it is asked for; one "

@@ -49,6 +49,8 @@ struct ChatRequest {
   ToolChoice tool_choice = ToolChoice::kAuto;
   ResponseFormat response_format = ResponseFormat::kText;
   std::string response_schema_json;  // kJsonSchema
+  std::string tool_name;  // kRequired: the one to be called; empty: any
+  bool parallel_tool_calls = true;  // several calls in one message
   // Whether the rendering ends by opening the assistant's answer.
   bool generation_prompt = true;
 };

@@ -6,6 +6,11 @@
 
 namespace deltafin {
 
+std::string EscapeAttribute(std::string_view value) {
+  return absl::StrReplaceAll(absl::string_view(value.data(), value.size()),
+                             {{"&", "&amp;"}, {"\"", "&quot;"}});
+}
+
 void ChatSegments::Control(std::string_view spelling) {
   segments_.push_back({std::string(spelling), SegmentKind::kControl});
 }
@@ -23,7 +28,7 @@ void ChatSegments::Open(std::string_view tag,
   for (const auto& [key, value] : attributes) {
     Text(fmt::format(" {}", key));
     Text("=\"");
-    Text(absl::StrReplaceAll(value, {{"&", "&amp;"}, {"\"", "&quot;"}}));
+    Text(EscapeAttribute(value));
     Text("\"");
   }
   Control(kSepToken);

@@ -15,6 +15,9 @@ namespace deltafin {
 
 using ChatAttributes = std::vector<std::pair<std::string_view, std::string>>;
 
+// The text between an attribute's quotation marks.
+std::string EscapeAttribute(std::string_view value);
+
 class ChatSegments {
  public:
   void Control(std::string_view spelling);

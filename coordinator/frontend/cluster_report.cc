@@ -128,13 +128,15 @@ Json EngineJson(const SchedulerStats& before, const SchedulerStats& now,
   };
 }
 
+double UnixSeconds(absl::Time time) {
+  return absl::ToDoubleSeconds(time - absl::UnixEpoch());
+}
+
 Json EventJson(const ClusterEvent& event) {
-  return {{"number", event.number},
-          {"time", absl::ToDoubleSeconds(event.time - absl::UnixEpoch())},
-          {"node", event.node},
-          {"id", event.node_id},
-          {"from", event.from},
-          {"to", event.to},
+  return {{"number", event.number}, {"time", UnixSeconds(event.time)},
+          {"times", event.times},   {"since", UnixSeconds(event.since)},
+          {"node", event.node},     {"id", event.node_id},
+          {"from", event.from},     {"to", event.to},
           {"why", event.why}};
 }
 
@@ -224,12 +226,11 @@ std::string ClusterReport::Snapshot() {
       SharesBetween(look.before.scheduler.forward, look.now.scheduler.forward);
   look.facts.slowest_node = SlowestNode(look.layers);
   const ModelExtent& extent = registry_.extent();
-  Json report = {
-      {"time", absl::ToDoubleSeconds(clock_.Now() - absl::UnixEpoch())},
-      {"version", title_.version},
-      {"model", title_.model},
-      {"spine", title_.spine},
-      {"kernel", title_.kernel}};
+  Json report = {{"time", UnixSeconds(clock_.Now())},
+                 {"version", title_.version},
+                 {"model", title_.model},
+                 {"spine", title_.spine},
+                 {"kernel", title_.kernel}};
   report.update(VerdictJson(look.facts));
   report["engine"] = EngineJson(look.before.scheduler, look.now.scheduler,
                                 look.seconds, look.facts.shares);

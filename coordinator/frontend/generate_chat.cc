@@ -103,6 +103,13 @@ absl::StatusOr<ChatRequest> ParseChat(const v1::Chat& chat) {
                                          {"required", ToolChoice::kRequired},
                                          {"none", ToolChoice::kNone}},
                                         "chat.tool_choice"));
+  request.tool_name = chat.tool_name();
+  request.parallel_tool_calls = !chat.one_tool_call();
+  if (request.tool_choice != ToolChoice::kRequired &&
+      !chat.tool_name().empty()) {
+    return absl::InvalidArgumentError(
+        "chat.tool_name: needs tool_choice required");
+  }
   RETURN_IF_ERROR(ParseFormat(chat, request));
   return request;
 }

@@ -5,13 +5,14 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
+#include "coordinator/engine/logprobs.h"
 #include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/grammar_constraint.h"
+#include "coordinator/frontend/message_grammar.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
-
-constexpr int kMaxTopLogprobs = 20;
 
 // A count that travels as uint32 and is an int here.
 absl::StatusOr<int> ParseCount(uint32_t value, std::string_view field) {
@@ -43,7 +44,37 @@ absl::StatusOr<SamplingOptions> ParseSampling(const v1::Sampling& wire) {
   return sampling;
 }
 
-// The prompt's ids; sets text.chat and what is shared for a chat.
+absl::StatusOr<int> ParseLength(const v1::GenerateRequest& request,
+                                int default_tokens) {
+  ASSIGN_OR_RETURN(const int tokens,
+                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
+  if (!request.prompt_only()) return tokens == 0 ? default_tokens : tokens;
+  if (tokens == 0) return 0;
+  return absl::InvalidArgumentError(
+      "prompt_only: generates nothing; leave max_new_tokens out");
+}
+
+absl::Status HoldToFormat(const ChatRequest& chat, const Tokenizer& tokenizer,
+                          bool ignore_eos, GenerationRequest& generation) {
+  std::string where;
+  const auto grammar =
+      MakeMessageGrammar(chat,
+                         {"chat.response_schema_json", "chat.tools_json",
+                          "function.parameters", "chat.tool_name"},
+                         where);
+  if (!grammar.ok()) return AddContext(grammar.status(), where);
+  if (*grammar == nullptr) return absl::OkStatus();
+  if (ignore_eos) {
+    return absl::InvalidArgumentError(
+        "ignore_eos: an answer in a given format ends where the format does");
+  }
+  ASSIGN_OR_RETURN(generation.constraint,
+                   GrammarConstraint::Create(*grammar, tokenizer));
+  return absl::OkStatus();
+}
+
+// The prompt's ids; sets text.chat, the constraint and what is shared for a
+// chat.
 absl::StatusOr<std::vector<int32_t>> ParsePrompt(
     const v1::GenerateRequest& request, const Tokenizer& tokenizer,
     ParsedGenerateRequest& parsed) {
@@ -62,6 +93,8 @@ absl::StatusOr<std::vector<int32_t>> ParsePrompt(
       }
       ASSIGN_OR_RETURN(const ChatRequest chat, ParseChat(request.chat()));
       parsed.text.chat = InitialChannel(chat.thinking);
+      RETURN_IF_ERROR(HoldToFormat(chat, tokenizer, request.ignore_eos(),
+                                   parsed.generation));
       auto ids = EncodeChat(tokenizer, chat);
       if (!ids.ok()) return AddContext(ids.status(), "chat");
       parsed.generation.shared_prefix_tokens =
@@ -101,16 +134,14 @@ absl::StatusOr<ParsedGenerateRequest> ParseGenerateRequest(
                                  defaults.bos_token_id);
   }
   ASSIGN_OR_RETURN(generation.max_new_tokens,
-                   ParseCount(request.max_new_tokens(), "max_new_tokens"));
-  if (generation.max_new_tokens == 0) {
-    generation.max_new_tokens = defaults.max_new_tokens;
-  }
+                   ParseLength(request, defaults.max_new_tokens));
   if (request.logprobs() > kMaxTopLogprobs) {
     return absl::InvalidArgumentError(fmt::format(
         "logprobs: {} is over {}", request.logprobs(), kMaxTopLogprobs));
   }
   generation.top_logprobs = static_cast<int>(request.logprobs());
   generation.want_logprobs = request.want_logprobs() || request.logprobs() > 0;
+  generation.want_all_logits = request.prompt_logprobs();
   generation.ignore_eos = request.ignore_eos();
   ASSIGN_OR_RETURN(generation.sampling, ParseSampling(request.sampling()));
   if (!request.speculate().empty()) {

@@ -112,8 +112,9 @@ void HttpRouter::Handle(HttpRequest request,
 
 void HttpRouter::AnswerPreflight(const HttpRequest& request,
                                  HttpReply& reply) const {
-  HttpHeaders headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST"},
-                         {"Access-Control-Max-Age", "600"}};
+  HttpHeaders headers = {
+      {"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE"},
+      {"Access-Control-Max-Age", "600"}};
   if (const std::string* asked =
           request.Header("access-control-request-headers");
       asked != nullptr) {

@@ -10,6 +10,9 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
+#include "coordinator/engine/logprobs.h"
+#include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/generate_reply.h"
 #include "coordinator/frontend/reply_stream.h"
 #include "coordinator/frontend/text_sink.h"
 #include "spdlog/fmt/fmt.h"
@@ -22,20 +25,6 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return deadline == std::chrono::system_clock::time_point::max()
              ? absl::InfiniteFuture()
              : absl::FromChrono(deadline);
-}
-
-const char* FinishReasonName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kStopString:
-      return "stop_string";
-    case FinishReason::kNone:
-      break;
-  }
-  return "";
 }
 
 // Errors: INVALID_ARGUMENT.
@@ -58,43 +47,6 @@ grpc::ByteBuffer Serialize(const Reply& reply) {
       grpc::SerializationTraits<Reply>::Serialize(reply, &bytes, &own_buffer);
   CHECK(status.ok(), "our own message is valid");
   return bytes;
-}
-
-v1::GenerateReply TokenReply(const TextDelta& delta) {
-  v1::GenerateReply reply;
-  reply.set_text_delta(std::string(delta.content));
-  reply.set_reasoning_delta(std::string(delta.reasoning));
-  if (delta.token == nullptr) return reply;
-  reply.set_has_token(true);
-  reply.set_id(delta.token->id);
-  reply.set_logprob(delta.token->logprob);
-  for (const TokenLogprob& alternative : delta.token->top_logprobs) {
-    v1::TokenLogprob* wire = reply.add_top_logprobs();
-    wire->set_id(alternative.id);
-    wire->set_logprob(alternative.logprob);
-  }
-  return reply;
-}
-
-v1::GenerateReply LastReply(const RequestResult& result,
-                            std::vector<ToolCall> calls) {
-  v1::GenerateReply reply;
-  reply.set_finish_reason(FinishReasonName(result.finish_reason));
-  reply.set_request_id(result.id);
-  reply.mutable_usage()->set_prompt_tokens(result.usage.prompt_tokens);
-  reply.mutable_usage()->set_completion_tokens(result.usage.completion_tokens);
-  reply.mutable_usage()->set_cached_prompt_tokens(result.usage.cached_tokens);
-  v1::Timings* timings = reply.mutable_timings();
-  timings->set_queue_seconds(absl::ToDoubleSeconds(result.timings.queue));
-  timings->set_prefill_seconds(absl::ToDoubleSeconds(result.timings.prefill));
-  timings->set_decode_seconds(absl::ToDoubleSeconds(result.timings.decode));
-  for (ToolCall& call : calls) {
-    v1::ToolCall* wire = reply.add_tool_calls();
-    wire->set_id(std::move(call.id));
-    wire->set_name(std::move(call.name));
-    wire->set_arguments_json(std::move(call.arguments_json));
-  }
-  return reply;
 }
 
 // One Generate call: the engine's sink on one side, gRPC's writer on the other.
@@ -128,6 +80,12 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     const SinkAction action = text_->OnToken(event);
     return readable_ ? action : SinkAction::kStop;
   }
+  void OnLogits(int64_t position, std::span<const float> logits) override {
+    if (position + 1 >= std::ssize(scored_prompt_) || !readable_) return;
+    const int32_t id = scored_prompt_[position + 1];
+    readable_ = replies_.Add(
+        PromptTokenReply(id, ComputeLogprobs(logits, id, top_logprobs_)));
+  }
   void OnFinish(const RequestResult& result) override {
     const auto self = std::move(kept_by_engine_);
     text_->OnFinish(result);
@@ -159,24 +117,32 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
         ParsedGenerateRequest parsed,
         ParseGenerateRequest(request, tokenizer, options.defaults));
     parsed.generation.deadline = deadline;
+    if (parsed.generation.want_all_logits) {
+      scored_prompt_ = parsed.generation.prompt_ids;
+      top_logprobs_ = parsed.generation.top_logprobs;
+    }
     ASSIGN_OR_RETURN(
         text_,
-        TextSink::Create(
-            tokenizer, std::move(parsed.text),
-            {[this](const TextDelta& d) { OnDelta(d); }, nullptr,
-             [this](const RequestResult& result, std::vector<ToolCall> calls) {
-               OnResult(result, std::move(calls));
-             }}));
+        TextSink::Create(tokenizer, std::move(parsed.text),
+                         {[this](const TextDelta& d) { OnDelta(d); }, nullptr,
+                          [this](const RequestResult& result,
+                                 const std::vector<ToolCall>& calls) {
+                            OnResult(result, calls);
+                          }}));
     return scheduler_.Submit(std::move(parsed.generation), this);
   }
 
   void OnDelta(const TextDelta& delta) {
+    if (delta.token != nullptr && delta.part == OutputPart::kReasoning) {
+      ++reasoning_tokens_;
+    }
     if (readable_) readable_ = replies_.Add(TokenReply(delta));
   }
 
-  void OnResult(const RequestResult& result, std::vector<ToolCall> calls) {
+  void OnResult(const RequestResult& result,
+                const std::vector<ToolCall>& calls) {
     if (result.status.ok() && readable_) {
-      replies_.Add(LastReply(result, std::move(calls)));
+      replies_.Add(LastReply(result, calls, reasoning_tokens_));
     }
     replies_.Finish(result.status);
   }
@@ -186,7 +152,11 @@ class GenerateCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::ByteBuffer written_;  // the reply on its way
   std::unique_ptr<TextSink> text_;
   std::atomic<RequestId> request_id_ = 0;  // 0: refused
-  bool readable_ = true;  // engine thread: replies are still taken
+  std::vector<int32_t> scored_prompt_;     // empty: it is not scored
+  int top_logprobs_ = 0;
+  // Engine thread.
+  bool readable_ = true;  // replies are still taken
+  int reasoning_tokens_ = 0;
   std::shared_ptr<GenerateCall> kept_by_rpc_;
   std::shared_ptr<GenerateCall> kept_by_engine_;
 };
@@ -249,13 +219,41 @@ grpc::ServerUnaryReactor* InferenceService::GetModel(
       });
 }
 
+absl::StatusOr<std::vector<int32_t>> InferenceService::EncodeMessages(
+    const v1::TokenizeRequest& request) const {
+  if (!request.text().empty() || request.control() || request.add_bos()) {
+    return absl::InvalidArgumentError(
+        "chat: goes without text, control and add_bos");
+  }
+  ASSIGN_OR_RETURN(ChatRequest chat, ParseChat(request.chat()));
+  chat.generation_prompt = !request.no_generation_prompt();
+  auto ids = EncodeChat(tokenizer_, chat);
+  if (!ids.ok()) return AddContext(ids.status(), "chat");
+  return ids;
+}
+
+absl::StatusOr<std::vector<int32_t>> InferenceService::EncodeText(
+    const v1::TokenizeRequest& request) const {
+  if (request.no_generation_prompt()) {
+    return absl::InvalidArgumentError("no_generation_prompt: needs chat");
+  }
+  auto ids = tokenizer_.Encode(request.text(), request.control()
+                                                   ? SegmentKind::kControl
+                                                   : SegmentKind::kText);
+  if (!ids.ok()) return AddContext(ids.status(), "text");
+  if (request.add_bos()) {
+    ids->insert(ids->begin(), options_.defaults.bos_token_id);
+  }
+  return ids;
+}
+
 absl::Status InferenceService::TokenizeText(const v1::TokenizeRequest& request,
                                             v1::TokenizeReply* reply) const {
-  const auto ids = tokenizer_.Encode(request.text(), request.control()
-                                                         ? SegmentKind::kControl
-                                                         : SegmentKind::kText);
-  if (ids.ok()) reply->mutable_ids()->Add(ids->begin(), ids->end());
-  return AddContext(ids.status(), "text");
+  ASSIGN_OR_RETURN(const std::vector<int32_t> ids, request.has_chat()
+                                                       ? EncodeMessages(request)
+                                                       : EncodeText(request));
+  reply->mutable_ids()->Add(ids.begin(), ids.end());
+  return absl::OkStatus();
 }
 
 absl::Status InferenceService::DetokenizeIds(

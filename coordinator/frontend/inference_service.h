@@ -7,6 +7,8 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "coordinator/engine/scheduler.h"
 #include "coordinator/frontend/generate_request.h"
@@ -58,6 +60,10 @@ class InferenceService final : public RawInferenceService {
                                      grpc::ByteBuffer* reply) override;
 
  private:
+  absl::StatusOr<std::vector<int32_t>> EncodeMessages(
+      const v1::TokenizeRequest& request) const;
+  absl::StatusOr<std::vector<int32_t>> EncodeText(
+      const v1::TokenizeRequest& request) const;
   absl::Status TokenizeText(const v1::TokenizeRequest& request,
                             v1::TokenizeReply* reply) const;
   absl::Status DetokenizeIds(const v1::DetokenizeRequest& request,

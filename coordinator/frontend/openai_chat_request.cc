@@ -8,8 +8,8 @@
 #include "coordinator/engine/logprobs.h"
 #include "coordinator/frontend/chat_template.h"
 #include "coordinator/frontend/openai_error.h"
+#include "coordinator/frontend/openai_format.h"
 #include "coordinator/frontend/openai_messages.h"
-#include "coordinator/frontend/openai_object.h"
 #include "coordinator/frontend/openai_request.h"
 #include "coordinator/frontend/openai_shared_fields.h"
 #include "spdlog/fmt/fmt.h"
@@ -18,17 +18,6 @@ namespace deltafin {
 namespace {
 
 constexpr double kMaxInt = std::numeric_limits<int>::max();
-
-absl::Status ReadFormat(const JsonValue& value, OpenAiRequest& /*request*/) {
-  std::string type;
-  ASSIGN_OR_RETURN(ObjectReader object,
-                   ObjectReader::Open(value, "response_format"));
-  RETURN_IF_ERROR(object.RequireString("type", type));
-  if (type != "text") {
-    return NotSupported("response_format", "only type text is supported");
-  }
-  return object.RefuseOthers();
-}
 
 absl::Status ReadModalities(const JsonValue& value,
                             OpenAiRequest& /*request*/) {
@@ -86,13 +75,20 @@ constexpr OpenAiField kFields[] = {
        ASSIGN_OR_RETURN(request.chat.tools_json, ReadTools(value, "tools"));
        return absl::OkStatus();
      }},
-    {"tool_choice", FieldType::kAny, kNoNull, ReadToolChoice},
-    {"parallel_tool_calls", FieldType::kBoolean, kNoNull,
-     [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
-       if (BooleanOf(value)) return absl::OkStatus();
-       return NotSupported("parallel_tool_calls", "only true is supported");
+    {"tool_choice", FieldType::kAny, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       return ReadToolChoice(value, ObjectStyle::kNested, request);
      }},
-    {"response_format", FieldType::kObject, kNoNull, ReadFormat},
+    {"parallel_tool_calls", FieldType::kBoolean, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       request.chat.parallel_tool_calls = BooleanOf(value);
+       return absl::OkStatus();
+     }},
+    {"response_format", FieldType::kObject, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       return ReadResponseFormat(value, "response_format", ObjectStyle::kNested,
+                                 request);
+     }},
     {"modalities", FieldType::kArray, kNull, ReadModalities},
     {"service_tier", FieldType::kString, kNull, ReadServiceTier},
     {"store", FieldType::kBoolean, kNull,
@@ -149,18 +145,6 @@ absl::Status ReadEffort(const std::string& effort, std::string_view field,
   return NotSupported(field, "the model knows none, low, high and max");
 }
 
-absl::Status ReadToolChoice(const JsonValue& value, OpenAiRequest& request) {
-  if (value.kind == JsonValue::Kind::kString && value.text == "auto") {
-    request.chat.tool_choice = ToolChoice::kAuto;
-    return absl::OkStatus();
-  }
-  if (value.kind == JsonValue::Kind::kString && value.text == "none") {
-    request.chat.tool_choice = ToolChoice::kNone;
-    return absl::OkStatus();
-  }
-  return NotSupported("tool_choice", "only auto and none are supported");
-}
-
 absl::Status EncodeChatPrompt(const Tokenizer& tokenizer,
                               const OpenAiModel& model, std::string_view field,
                               OpenAiRequest& request) {
@@ -184,6 +168,8 @@ absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
   RETURN_IF_ERROR(ReadFields({kFields, SharedFields()}, object, request));
   RETURN_IF_ERROR(CheckTogether(request, object));
   RETURN_IF_ERROR(CheckShared(request, tokenizer.vocabulary().size(), model));
+  RETURN_IF_ERROR(
+      MakeGrammar("response_format", ObjectStyle::kNested, request));
   RETURN_IF_ERROR(EncodeChatPrompt(tokenizer, model, "messages", request));
   return request;
 }

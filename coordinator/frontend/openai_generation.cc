@@ -5,6 +5,7 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "coordinator/engine/logprobs.h"
+#include "coordinator/frontend/grammar_constraint.h"
 #include "coordinator/frontend/text_sink.h"
 
 namespace deltafin {
@@ -166,6 +167,11 @@ absl::Status OpenAiGeneration::SubmitAll() {
     generation.prompt_ids = run.prompt_ids();
     generation.sampling.choice =
         static_cast<uint32_t>(choice % request_.num_choices);
+    if (request_.grammar != nullptr) {
+      ASSIGN_OR_RETURN(
+          generation.constraint,
+          GrammarConstraint::Create(request_.grammar, place_.tokenizer));
+    }
     generation.deadline = absl::Now() + request_.timeout;
     ASSIGN_OR_RETURN(const RequestId id,
                      place_.scheduler.Submit(std::move(generation), &run));

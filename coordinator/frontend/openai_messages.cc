@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/frontend/openai_error.h"
 #include "coordinator/frontend/openai_object.h"
+#include "coordinator/frontend/openai_open_calls.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -104,6 +105,21 @@ absl::StatusOr<ChatMessage> ReadMessage(const JsonValue& value,
   return message;
 }
 
+// A result that names its tool may stand without its call.
+absl::Status CheckCalls(const ChatMessage& message, const std::string& path,
+                        OpenCalls& calls) {
+  if (message.role == ChatRole::kTool && message.name.empty()) {
+    return calls.Answer(message.tool_call_id, path + ".tool_call_id");
+  }
+  if (message.role != ChatRole::kAssistant) return absl::OkStatus();
+  calls.BeginMessage();
+  for (size_t i = 0; i < message.tool_calls.size(); ++i) {
+    RETURN_IF_ERROR(calls.Add(message.tool_calls[i].id,
+                              fmt::format("{}.tool_calls[{}].id", path, i)));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckTool(const JsonValue& value, const std::string& path) {
   ASSIGN_OR_RETURN(ObjectReader object, ObjectReader::Open(value, path));
   RETURN_IF_ERROR(RequireFunctionType(object));
@@ -122,10 +138,6 @@ absl::Status CheckTool(const JsonValue& value, const std::string& path) {
   }
   RETURN_IF_ERROR(function.ReadString("description", description));
   RETURN_IF_ERROR(function.ReadBoolean("strict", is_strict));
-  if (is_strict) {
-    return NotSupported(function.PathOf("strict"),
-                        "arguments are not held to the schema; leave it out");
-  }
   if (const JsonValue* parameters = function.Find("parameters");
       parameters != nullptr) {
     RETURN_IF_ERROR(RequireType(*parameters, FieldType::kObject,
@@ -171,10 +183,11 @@ absl::StatusOr<std::vector<std::string>> ReadTextParts(
 absl::StatusOr<std::vector<ChatMessage>> ReadMessages(const JsonValue& array,
                                                       const std::string& path) {
   std::vector<ChatMessage> messages;
+  OpenCalls calls;
   for (size_t i = 0; i < array.items.size(); ++i) {
-    ASSIGN_OR_RETURN(
-        ChatMessage message,
-        ReadMessage(array.items[i], fmt::format("{}[{}]", path, i)));
+    const std::string item = fmt::format("{}[{}]", path, i);
+    ASSIGN_OR_RETURN(ChatMessage message, ReadMessage(array.items[i], item));
+    RETURN_IF_ERROR(CheckCalls(message, item, calls));
     messages.push_back(std::move(message));
   }
   if (messages.empty()) return FieldError(path, "expected a message");

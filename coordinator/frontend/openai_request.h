@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/engine/request.h"
+#include "coordinator/frontend/byte_grammar.h"
 #include "coordinator/frontend/chat_request.h"
 #include "coordinator/frontend/text_sink.h"
 #include "coordinator/frontend/tokenizer.h"
@@ -54,6 +56,11 @@ struct OpenAiRequest {
   bool echo = false;                // completions repeat their prompt
   std::string instructions;         // responses: a system message
   std::string response_tools_json;  // responses: the declarations, as given
+
+  std::string response_schema_name;
+  std::string response_schema_description;
+  // What the answers are held to; null: nothing.
+  std::shared_ptr<const ByteGrammar> grammar;
 
   // Token ids; each is answered num_choices times.
   std::vector<std::vector<int32_t>> prompts;

@@ -4,6 +4,7 @@
 
 #include "coordinator/frontend/json_text.h"
 #include "coordinator/frontend/openai_error.h"
+#include "coordinator/frontend/openai_format.h"
 #include "coordinator/frontend/openai_request.h"
 #include "coordinator/frontend/python_json.h"
 #include "spdlog/fmt/fmt.h"
@@ -270,16 +271,15 @@ std::string ResponseEcho(const OpenAiRequest& request) {
             request.max_tokens ? fmt::to_string(*request.max_tokens) : "null")
       .Null("previous_response_id")
       .Json("metadata", "{}")
-      .Boolean("parallel_tool_calls", true)
+      .Boolean("parallel_tool_calls", request.chat.parallel_tool_calls)
       .Json("reasoning", JsonObject()
                              .Json("effort", EffortJson(request.chat.thinking))
                              .Null("summary")
                              .text())
       .Boolean("store", false)
       .Number("temperature", sampling.temperature)
-      .Json("text", R"({"format":{"type":"text"}})")
-      .Text("tool_choice",
-            request.chat.tool_choice == ToolChoice::kNone ? "none" : "auto")
+      .Json("text", JsonObject().Json("format", FormatJson(request)).text())
+      .Json("tool_choice", ToolChoiceJson(request))
       .Json("tools", request.response_tools_json.empty()
                          ? "[]"
                          : request.response_tools_json)

@@ -7,6 +7,7 @@
 #include "coordinator/frontend/openai_error.h"
 #include "coordinator/frontend/openai_messages.h"
 #include "coordinator/frontend/openai_object.h"
+#include "coordinator/frontend/openai_open_calls.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -112,7 +113,9 @@ class InputReader {
     RETURN_IF_ERROR(item.RequireString("call_id", call.id));
     RETURN_IF_ERROR(item.RequireString("name", call.name));
     RETURN_IF_ERROR(item.RequireString("arguments", call.arguments_json));
-    Assistant().tool_calls.push_back(std::move(call));
+    ChatMessage& message = Assistant();
+    RETURN_IF_ERROR(calls_.Add(call.id, item.PathOf("call_id")));
+    message.tool_calls.push_back(std::move(call));
     return absl::OkStatus();
   }
 
@@ -120,6 +123,8 @@ class InputReader {
     ChatMessage message;
     message.role = ChatRole::kTool;
     RETURN_IF_ERROR(item.RequireString("call_id", message.tool_call_id));
+    RETURN_IF_ERROR(
+        calls_.Answer(message.tool_call_id, item.PathOf("call_id")));
     RETURN_IF_ERROR(ReadContent(item, "output", message.content));
     messages_.push_back(std::move(message));
     return absl::OkStatus();
@@ -128,11 +133,13 @@ class InputReader {
   ChatMessage& Assistant() {
     if (messages_.empty() || messages_.back().role != ChatRole::kAssistant) {
       messages_.emplace_back().role = ChatRole::kAssistant;
+      calls_.BeginMessage();
     }
     return messages_.back();
   }
 
   std::vector<ChatMessage> messages_;
+  OpenCalls calls_;  // of the last of them that is the assistant's
 };
 
 }  // namespace
@@ -157,6 +164,24 @@ absl::StatusOr<std::vector<ChatMessage>> ReadResponseInput(
   return messages;
 }
 
+namespace {
+
+// This API declares functions without the object around them that ReadTools
+// names in its errors.
+absl::Status InFlatForm(const absl::Status& status) {
+  constexpr std::string_view kAround = ".function";
+  OpenAiError error = ToOpenAiError(status);
+  for (std::string* text : {&error.param, &error.message}) {
+    const size_t at = text->find(kAround);
+    if (at != std::string::npos) text->erase(at, kAround.size());
+  }
+  return WithCode(
+      WithField(absl::InvalidArgumentError(error.message), error.param),
+      error.code);
+}
+
+}  // namespace
+
 absl::StatusOr<std::string> ReadResponseTools(const JsonValue& array) {
   std::vector<std::string> tools;
   for (size_t i = 0; i < array.items.size(); ++i) {
@@ -174,7 +199,9 @@ absl::StatusOr<std::string> ReadResponseTools(const JsonValue& array) {
                         .text());
   }
   ASSIGN_OR_RETURN(const JsonValue nested, ParseJson(JsonArray(tools)));
-  return ReadTools(nested, "tools");
+  auto json = ReadTools(nested, "tools");
+  if (!json.ok()) return InFlatForm(json.status());
+  return json;
 }
 
 }  // namespace deltafin

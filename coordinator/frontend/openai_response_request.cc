@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/frontend/chat_template.h"
 #include "coordinator/frontend/openai_error.h"
+#include "coordinator/frontend/openai_format.h"
 #include "coordinator/frontend/openai_object.h"
 #include "coordinator/frontend/openai_request.h"
 #include "coordinator/frontend/openai_response_input.h"
@@ -28,20 +29,14 @@ absl::Status ReadReasoning(const JsonValue& value, OpenAiRequest& request) {
   return ReadEffort(effort, "reasoning.effort", request);
 }
 
-absl::Status ReadText(const JsonValue& value, OpenAiRequest& /*request*/) {
+absl::Status ReadText(const JsonValue& value, OpenAiRequest& request) {
   ASSIGN_OR_RETURN(ObjectReader object, ObjectReader::Open(value, "text"));
   const JsonValue* format = object.Find("format");
   RETURN_IF_ERROR(object.RequireEmpty("verbosity"));
   RETURN_IF_ERROR(object.RefuseOthers());
   if (format == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(ObjectReader inner,
-                   ObjectReader::Open(*format, "text.format"));
-  std::string type;
-  RETURN_IF_ERROR(inner.RequireString("type", type));
-  if (type != "text") {
-    return NotSupported("text.format.type", "only text is supported");
-  }
-  return inner.RefuseOthers();
+  return ReadResponseFormat(*format, "text.format", ObjectStyle::kFlat,
+                            request);
 }
 
 constexpr auto kNull = NullMeans::kAbsent;
@@ -72,11 +67,14 @@ constexpr OpenAiField kFields[] = {
        request.response_tools_json = DumpJson(value);
        return absl::OkStatus();
      }},
-    {"tool_choice", FieldType::kAny, kNoNull, ReadToolChoice},
+    {"tool_choice", FieldType::kAny, kNoNull,
+     [](const JsonValue& value, OpenAiRequest& request) {
+       return ReadToolChoice(value, ObjectStyle::kFlat, request);
+     }},
     {"parallel_tool_calls", FieldType::kBoolean, kNull,
-     [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
-       if (BooleanOf(value)) return absl::OkStatus();
-       return NotSupported("parallel_tool_calls", "only true is supported");
+     [](const JsonValue& value, OpenAiRequest& request) {
+       request.chat.parallel_tool_calls = BooleanOf(value);
+       return absl::OkStatus();
      }},
     {"store", FieldType::kBoolean, kNull,
      [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
@@ -135,6 +133,7 @@ absl::StatusOr<OpenAiRequest> ParseResponseRequest(std::string_view body,
   RETURN_IF_ERROR(ReadFields({kFields, SharedFields()}, object, request));
   RETURN_IF_ERROR(CheckTogether(request, object));
   RETURN_IF_ERROR(CheckShared(request, tokenizer.vocabulary().size(), model));
+  RETURN_IF_ERROR(MakeGrammar("text.format", ObjectStyle::kFlat, request));
   if (!request.instructions.empty()) {
     ChatMessage instructions;
     instructions.role = ChatRole::kSystem;

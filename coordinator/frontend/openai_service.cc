@@ -14,6 +14,7 @@
 #include "coordinator/frontend/openai_response_format.h"
 #include "coordinator/frontend/openai_shared_fields.h"
 #include "coordinator/frontend/openai_text.h"
+#include "coordinator/frontend/percent_text.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -23,13 +24,23 @@ constexpr double kMaxRetrySeconds = 60;
 constexpr std::string_view kModelsPath = "/v1/models/";
 constexpr std::string_view kStreamsPath = "/v1/streams/";
 
-// Browsers send no such body across origins without asking first.
+bool IsCompressed(const HttpRequest& request) {
+  const std::string* coding = request.Header("content-encoding");
+  return coding != nullptr && absl::AsciiStrToLower(*coding) != "identity";
+}
+
+// Plain JSON in UTF-8. Browsers send no such body across origins without asking
+// first.
 bool IsJson(const HttpRequest& request) {
   const std::string* type = request.Header("content-type");
-  if (type == nullptr) return false;
-  const std::string lower =
-      absl::AsciiStrToLower(type->substr(0, type->find(';')));
-  return absl::StripAsciiWhitespace(lower) == "application/json";
+  if (type == nullptr || IsCompressed(request)) return false;
+  const std::string lower = absl::AsciiStrToLower(*type);
+  const size_t name_end = std::min(lower.find(';'), lower.size());
+  const absl::string_view name(lower.data(), name_end);
+  const size_t charset = lower.find("charset=");
+  return absl::StripAsciiWhitespace(name) == "application/json" &&
+         (charset == std::string::npos ||
+          lower.find("utf-8", charset) != std::string::npos);
 }
 
 // Hands bodies of JSON to `handler`; others get 415.
@@ -39,10 +50,11 @@ HttpHandler ForJson(
   return [handler = std::move(handler)](HttpRequest request,
                                         std::shared_ptr<HttpReply> reply) {
     if (IsJson(request)) return handler(request, reply);
-    const std::string body = OpenAiErrorJson(
-        WithCode(absl::InvalidArgumentError(
-                     "the body must be sent as Content-Type: application/json"),
-                 "unsupported_media_type"));
+    const std::string body = OpenAiErrorJson(WithCode(
+        absl::InvalidArgumentError(
+            "the body must be sent as Content-Type: application/json, in "
+            "UTF-8 and not compressed"),
+        "unsupported_media_type"));
     reply->Send(415, {{"Content-Type", "application/json"}}, body);
   };
 }
@@ -97,6 +109,12 @@ void OpenAiService::AddRoutes(HttpRouter& router) {
               [this](const HttpRequest& request,
                      const std::shared_ptr<HttpReply>& reply) {
                 const absl::Status status = Resume(request, reply);
+                if (!status.ok()) SendOpenAiError(*reply, status);
+              }});
+  router.Add({"DELETE", std::string(kStreamsPath), kKey,
+              [this](const HttpRequest& request,
+                     const std::shared_ptr<HttpReply>& reply) {
+                const absl::Status status = Delete(request, *reply);
                 if (!status.ok()) SendOpenAiError(*reply, status);
               }});
   router.Add({"POST", "/tokenize", kKey,
@@ -212,6 +230,21 @@ absl::Status OpenAiService::Resume(const HttpRequest& request,
   return WithField(absl::InvalidArgumentError(attached.message()), "from");
 }
 
+absl::Status OpenAiService::Delete(const HttpRequest& request,
+                                   HttpReply& reply) {
+  const std::string_view id =
+      std::string_view(request.path).substr(kStreamsPath.size());
+  ASSIGN_OR_RETURN(const std::shared_ptr<EventStream> stream,
+                   resumable_.Remove(id));
+  stream->Stop();
+  SendJson(reply, JsonObject()
+                      .Text("id", id)
+                      .Text("object", "stream")
+                      .Boolean("deleted", true)
+                      .text());
+  return absl::OkStatus();
+}
+
 HttpHeaders OpenAiService::AnswerHeaders(const OpenAiRequest& request) const {
   int64_t prompt_tokens = 0;
   for (const std::vector<int32_t>& prompt : request.prompts) {
@@ -255,8 +288,8 @@ void OpenAiService::SendModel(const HttpRequest& request,
                                .Json("data", fmt::format("[{}]", ModelJson()))
                                .text());
   }
-  const absl::Status status =
-      CheckModel(request.path.substr(kModelsPath.size()), options_.model);
+  const absl::Status status = CheckModel(
+      PercentDecoded(request.path.substr(kModelsPath.size())), options_.model);
   if (!status.ok()) return SendOpenAiError(reply, status);
   SendJson(reply, ModelJson());
 }

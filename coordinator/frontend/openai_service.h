@@ -60,6 +60,7 @@ class OpenAiService {
       const std::shared_ptr<HttpReply>& reply);
   absl::Status Resume(const HttpRequest& request,
                       const std::shared_ptr<HttpReply>& reply);
+  absl::Status Delete(const HttpRequest& request, HttpReply& reply);
   HttpHeaders AnswerHeaders(const OpenAiRequest& request) const;
   void SendStartError(HttpReply& reply, const absl::Status& status) const;
   std::string ModelJson() const;

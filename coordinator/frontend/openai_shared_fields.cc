@@ -55,7 +55,9 @@ absl::Status ReadLogitBias(const JsonValue& value, OpenAiRequest& request) {
     int32_t id = 0;
     const char* const end = member.key.data() + member.key.size();
     const auto [rest, error] = std::from_chars(member.key.data(), end, id);
-    if (error != std::errc() || rest != end) {
+    const bool is_id = error == std::errc() && rest == end;
+    // Spelled otherwise, one id could have two members.
+    if (!is_id || fmt::to_string(id) != member.key) {
       return FieldError(path, "expected a token id as the key");
     }
     RETURN_IF_ERROR(RequireType(member.value, FieldType::kNumber, path));

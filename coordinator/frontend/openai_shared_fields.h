@@ -25,7 +25,6 @@ OpenAiFields ResponseFields();
 absl::Status AcceptField(const JsonValue& value, OpenAiRequest& request);
 
 // Reads of chats. Errors: INVALID_ARGUMENT by FieldError.
-absl::Status ReadToolChoice(const JsonValue& value, OpenAiRequest& request);
 absl::Status ReadEffort(const std::string& effort, std::string_view field,
                         OpenAiRequest& request);
 // Renders the chat into the request's prompt and settles its length. `field` is

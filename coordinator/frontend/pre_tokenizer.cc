@@ -40,7 +40,7 @@ class Matcher {
     if (In(kHan, begin)) return Skip(kHan, begin);  // A1
     if (const auto word_end = Word(begin)) return *word_end;
     if (In(kNumbers, begin)) {  // A4
-      return std::min(Skip(kNumbers, begin), begin + 3);
+      return Matcher(text_, std::min(begin + 3, end_)).Skip(kNumbers, begin);
     }
     if (const auto symbol_end = Symbols(begin)) return *symbol_end;
     return Spaces(begin);

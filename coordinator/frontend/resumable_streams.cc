@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "common/base/random_id.h"
+#include "common/base/status_macros.h"
 #include "coordinator/frontend/openai_error.h"
 #include "spdlog/fmt/fmt.h"
 
@@ -34,6 +35,19 @@ absl::StatusOr<std::string> ResumableStreams::Add(
 absl::StatusOr<std::shared_ptr<EventStream>> ResumableStreams::Find(
     std::string_view id) {
   MutexLock lock(mutex_);
+  return FindLocked(id);
+}
+
+absl::StatusOr<std::shared_ptr<EventStream>> ResumableStreams::Remove(
+    std::string_view id) {
+  MutexLock lock(mutex_);
+  ASSIGN_OR_RETURN(std::shared_ptr<EventStream> stream, FindLocked(id));
+  streams_.erase(absl::string_view(id.data(), id.size()));
+  return stream;
+}
+
+absl::StatusOr<std::shared_ptr<EventStream>> ResumableStreams::FindLocked(
+    std::string_view id) {
   DropOver();
   const auto found = streams_.find(absl::string_view(id.data(), id.size()));
   if (found == streams_.end()) {

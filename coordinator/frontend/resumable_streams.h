@@ -25,8 +25,12 @@ class ResumableStreams {
 
   // Errors: NOT_FOUND.
   absl::StatusOr<std::shared_ptr<EventStream>> Find(std::string_view id);
+  // The stream, which nobody finds any more. Errors: NOT_FOUND.
+  absl::StatusOr<std::shared_ptr<EventStream>> Remove(std::string_view id);
 
  private:
+  absl::StatusOr<std::shared_ptr<EventStream>> FindLocked(std::string_view id)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DropOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;

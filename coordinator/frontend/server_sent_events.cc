@@ -105,6 +105,14 @@ void EventStream::End() {
   away_since_ = clock_.Elapsed();
 }
 
+void EventStream::Stop() {
+  {
+    MutexLock lock(mutex_);
+    if (is_ended_ || is_abandoned_) return;
+  }
+  on_abandoned_();
+}
+
 bool EventStream::IsAwayTooLong() const {
   return reply_ == nullptr && num_readers_ > 0 &&
          clock_.Elapsed() - away_since_ >= options_.resumable;

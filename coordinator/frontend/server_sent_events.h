@@ -48,8 +48,8 @@ struct EventStreamOptions {
 class EventStream final : public Pulsed,
                           public std::enable_shared_from_this<EventStream> {
  public:
-  // `clock` must outlive this. `on_abandoned` is called once, if nobody reads
-  // any more before the end.
+  // `clock` must outlive this. `on_abandoned` is called before the end, if
+  // nobody reads any more or Stop says so; it may come once for each.
   EventStream(EventStreamOptions options, const Clock& clock,
               std::function<void()> on_abandoned);
 
@@ -62,6 +62,9 @@ class EventStream final : public Pulsed,
   // False: nobody reads any more, nor will.
   bool Send(std::span<const ServerEvent> events);
   void End();
+
+  // Nobody wants the rest: whoever fills the stream is told, and ends it.
+  void Stop();
 
   // Whether a client may still come.
   bool is_resumable() const;

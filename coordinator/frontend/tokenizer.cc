@@ -94,6 +94,18 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
   return std::make_unique<Tokenizer>(*std::move(vocabulary));
 }
 
+Tokenizer::Tokenizer(Vocabulary vocabulary)
+    : vocabulary_(std::move(vocabulary)) {}
+
+Tokenizer::~Tokenizer() = default;
+
+const TokenTrie& Tokenizer::trie() const {
+  std::call_once(trie_once_, [this] {
+    trie_ = std::make_unique<const TokenTrie>(vocabulary_);
+  });
+  return *trie_;
+}
+
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view utf8,
                                                        SegmentKind kind) const {
   if (const auto at = FirstInvalidUtf8(utf8)) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/frontend/token_trie.h"
 #include "coordinator/frontend/vocabulary.h"
 
 namespace deltafin {
@@ -37,8 +39,8 @@ class Tokenizer {
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(
       const std::string& model_dir, int vocab_size);
 
-  explicit Tokenizer(Vocabulary vocabulary)
-      : vocabulary_(std::move(vocabulary)) {}
+  explicit Tokenizer(Vocabulary vocabulary);
+  ~Tokenizer();
 
   // The ids of a text. Errors: INVALID_ARGUMENT with the byte offset where
   // `utf8` is not UTF-8.
@@ -54,6 +56,9 @@ class Tokenizer {
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
+  // Made on the first call, which takes some tenths of a second at K3's
+  // vocabulary.
+  const TokenTrie& trie() const;
 
   // The reserved token spelled so. Errors: FAILED_PRECONDITION: this model has
   // no such token.
@@ -61,6 +66,8 @@ class Tokenizer {
 
  private:
   const Vocabulary vocabulary_;
+  mutable std::once_flag trie_once_;
+  mutable std::unique_ptr<const TokenTrie> trie_;
 };
 
 }  // namespace deltafin

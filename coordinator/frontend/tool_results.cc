@@ -1,33 +1,36 @@
 #include "coordinator/frontend/tool_results.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
+
+#include "absl/container/flat_hash_map.h"
 
 namespace deltafin {
 namespace {
 
-// Position of the first call with this id.
-std::optional<size_t> FindCall(std::span<const ToolCall> calls,
-                               const std::string& id) {
-  if (id.empty()) return std::nullopt;
+// Positions of calls by id; of calls with the same id the first.
+using CallPositions = absl::flat_hash_map<std::string, size_t>;
+
+CallPositions PositionsOf(std::span<const ToolCall> calls) {
+  CallPositions positions;
   for (size_t i = 0; i < calls.size(); ++i) {
-    if (calls[i].id == id) return i;
+    if (!calls[i].id.empty()) positions.emplace(calls[i].id, i);
   }
-  return std::nullopt;
+  return positions;
 }
 
 void OrderRun(std::span<const ToolCall> calls, std::span<ChatMessage> run) {
+  const CallPositions positions = PositionsOf(calls);
   for (const ChatMessage& result : run) {
-    if (!FindCall(calls, result.tool_call_id)) return;
+    if (!positions.contains(result.tool_call_id)) return;
   }
   std::stable_sort(run.begin(), run.end(),
-                   [calls](const ChatMessage& a, const ChatMessage& b) {
-                     return *FindCall(calls, a.tool_call_id) <
-                            *FindCall(calls, b.tool_call_id);
+                   [&positions](const ChatMessage& a, const ChatMessage& b) {
+                     return positions.at(a.tool_call_id) <
+                            positions.at(b.tool_call_id);
                    });
   for (ChatMessage& result : run) {
-    const ToolCall& call = calls[*FindCall(calls, result.tool_call_id)];
+    const ToolCall& call = calls[positions.at(result.tool_call_id)];
     if (!call.name.empty()) result.tool = call.name;
   }
 }

@@ -9,11 +9,13 @@ import OpenAI from 'openai';
 
 import { MODEL, startServer, until } from './server.mjs';
 
-const endless = { model: MODEL, prompt: 'It was a dark', max_tokens: 100000, ignore_eos: true, stream: true };
+// Longer than any of these tests, drawn without guesses ahead.
+const endless = { model: MODEL, prompt: 'It was a dark', max_tokens: 32000, ignore_eos: true, temperature: 1, stream: true };
+const slow = ['--max-sequences', '1', '--max-queued', '1', '--context', '32768', '--speculate', 'off'];
 const short = { model: MODEL, prompt: 'It was a dark', max_tokens: 2 };
 
 test('a full queue makes the client come again', async () => {
-  const server = await startServer(['--max-sequences', '1', '--max-queued', '1']);
+  const server = await startServer(slow);
   const client = new OpenAI({ baseURL: server.baseURL, apiKey: 'unused' });
   const running = await client.completions.create(endless);
   await until(async () => await server.metric('deltafin_running_requests') === 1, 'the first to run');
@@ -22,6 +24,7 @@ test('a full queue makes the client come again', async () => {
   const counting = new OpenAI({
     baseURL: server.baseURL,
     apiKey: 'unused',
+    maxRetries: 30,  // a machine that is busy itself takes a while to free the place
     fetch: async (...given) => {
       const answer = await fetch(...given);
       if (answer.status === 429) {
@@ -34,7 +37,7 @@ test('a full queue makes the client come again', async () => {
     },
   });
   const late = await counting.completions.create(short);
-  assert.equal(refused, 1);
+  assert.ok(refused >= 1);
   assert.equal(late.usage.completion_tokens, 2);
 
   const impatient = new OpenAI({ baseURL: server.baseURL, apiKey: 'unused', maxRetries: 0 });

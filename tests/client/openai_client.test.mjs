@@ -162,7 +162,7 @@ test('a conversation that goes on says how much of it was not read again', async
 test('what is refused comes as the errors that the client knows', async () => {
   const bad = [
     [{ ...ghosts, top_p: 2 }, OpenAI.BadRequestError, 'top_p'],
-    [{ ...ghosts, response_format: { type: 'json_object' } }, OpenAI.BadRequestError, 'response_format'],
+    [{ ...ghosts, response_format: { type: 'grammar' } }, OpenAI.BadRequestError, 'response_format.type'],
     [{ ...ghosts, messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, OpenAI.BadRequestError, 'messages[0].content[0].type'],
     [{ ...ghosts, model: 'gpt-4' }, OpenAI.NotFoundError, 'model'],
   ];

@@ -4,17 +4,17 @@ import { spawn } from 'node:child_process';
 export const MODEL = 'k3-nano';
 
 // Starts a program that prints where its API is. Resolves when it listens, with
-// its base URL and a way to stop it.
-async function start(program, args, stdin) {
-  const child = spawn(program, args, { stdio: [stdin, 'pipe', 'pipe'] });
+// its addresses and ways to end it.
+async function start(program, args, stdin, cwd) {
+  const child = spawn(program, args, { stdio: [stdin, 'pipe', 'pipe'], cwd });
   let out = '';
   let err = '';
   child.stderr.on('data', (data) => { err += data; });
-  const baseURL = await new Promise((resolve, reject) => {
+  const [baseURL, grpc] = await new Promise((resolve, reject) => {
     child.stdout.on('data', (data) => {
       out += data;
-      const found = /HTTP API at (\S+)\n[^]*listening on/.exec(out);
-      if (found) resolve(found[1]);
+      const found = /HTTP API at (\S+)\n[^]*listening on (\S+)\n/.exec(out);
+      if (found) resolve(found.slice(1));
     });
     child.on('exit', (code) => reject(new Error(`${program} ended with ${code}: ${err}`)));
   });
@@ -22,6 +22,11 @@ async function start(program, args, stdin) {
   return {
     baseURL,
     root,
+    grpc,  // HOST:PORT
+    kill: () => {
+      child.removeAllListeners('exit');
+      child.kill('SIGKILL');
+    },
     stop: () => new Promise((resolve) => {
       child.removeAllListeners('exit');
       child.on('exit', resolve);
@@ -36,11 +41,12 @@ async function start(program, args, stdin) {
   };
 }
 
-// `deltafin serve --http` with further flags.
-export const startServer = (flags = []) => start(
+// `deltafin serve --http` with further flags, in a folder.
+export const startServer = (flags = [], folder = undefined) => start(
   process.env.DELTAFIN,
-  ['serve', '--model', process.env.MODEL_DIR, '--listen', '127.0.0.1:0', '--http', '127.0.0.1:0', '--threads', '2', ...flags],
-  'ignore');
+  ['serve', '--model', process.env.MODEL_DIR, '--listen', '127.0.0.1:0', '--threads', '2',
+    ...(flags.includes('--http') ? [] : ['--http', '127.0.0.1:0']), ...flags],
+  'ignore', folder);
 
 // scripted_server.cc: answers with `calls`, or `answer` once tools have answered.
 export const startScript = (calls, answer) => start(

@@ -18,7 +18,8 @@ namespace deltafin::testing {
 
 class ScriptedSpine final : public FakeSpine {
  public:
-  // Asked for the token after these ids of a sequence.
+  // Asked for the token after these ids of a sequence; negative: none is
+  // preferred.
   using Script = std::function<int32_t(std::span<const int32_t> ids)>;
 
   ScriptedSpine(FakeSpineOptions options, Script script)
@@ -56,6 +57,7 @@ class ScriptedSpine final : public FakeSpine {
 
  private:
   void Prefer(size_t row, int32_t id) {
+    if (id < 0) return;
     const size_t vocab_size = spec().vocab_size;
     const std::span<float> logits =
         std::span(logits_).subspan(row * vocab_size, vocab_size);

@@ -131,6 +131,7 @@ export class ClusterView {
       make("span", {class: "state", "data-state": event.to}, event.to),
       make("span", {class: "what"}, make("b", {}, event.node),
            event.from === "gone" && event.to === "joining" ? " came" : ` was ${event.from}`,
+           event.times > 1 ? `, ${whole(event.times)} times since ${clock(event.since * 1000)}` : "",
            event.why === "" ? "" : make("q", {}, event.why))));
     const none = make("li", {class: "none"}, "Nothing yet: nodes that come, go or fail are listed here.");
     this.events.replaceChildren(...(lines.length > 0 ? lines : [none]));

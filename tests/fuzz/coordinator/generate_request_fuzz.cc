@@ -18,7 +18,7 @@ constexpr deltafin::GenerateDefaults kDefaults = {1, 16};
 void CheckParsed(const deltafin::v1::GenerateRequest& request,
                  const ParsedGenerateRequest& parsed) {
   const auto& ids = parsed.generation.prompt_ids;
-  CHECK(parsed.generation.max_new_tokens >= 1);
+  CHECK(request.prompt_only() == (parsed.generation.max_new_tokens == 0));
   CHECK(
       std::all_of(ids.begin(), ids.end(), [](int32_t id) { return id >= 0; }));
   if (request.prompt_case() == deltafin::v1::GenerateRequest::kText) {

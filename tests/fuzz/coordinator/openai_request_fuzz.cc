@@ -48,30 +48,53 @@ void CheckAccepted(const OpenAiRequest& request) {
   CHECK(deltafin::TextSink::Create(ChatTokenizer(), request.text, {}).ok());
 }
 
+using Parser = absl::StatusOr<OpenAiRequest> (*)(std::string_view,
+                                                 const deltafin::Tokenizer&,
+                                                 const OpenAiModel&);
+
+void ReadRequest(Parser parse, std::string_view body) {
+  const auto request = parse(body, ChatTokenizer(), Model());
+  if (request.ok()) {
+    CheckAccepted(*request);
+  } else {
+    CheckRefusal(request.status());
+  }
+}
+
+using Converter = absl::StatusOr<std::string> (*)(std::string_view,
+                                                  const deltafin::Tokenizer&,
+                                                  const OpenAiModel&);
+
+void Convert(Converter convert, std::string_view body) {
+  const auto answer = convert(body, ChatTokenizer(), Model());
+  if (answer.ok()) {
+    CheckJson(*answer);
+  } else {
+    CheckRefusal(answer.status());
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (size == 0) return 0;
   const std::string_view body(reinterpret_cast<const char*>(bytes) + 1,
                               size - 1);
-  if (bytes[0] % 4 < 2) {
-    const auto request = (bytes[0] % 4 == 0 ? deltafin::ParseChatCompletion
-                                            : deltafin::ParseCompletion)(
-        body, ChatTokenizer(), Model());
-    if (request.ok()) {
-      CheckAccepted(*request);
-    } else {
-      CheckRefusal(request.status());
-    }
-    return 0;
-  }
-  const auto answer =
-      (bytes[0] % 4 == 2 ? deltafin::TokenizeJson : deltafin::DetokenizeJson)(
-          body, ChatTokenizer(), Model());
-  if (answer.ok()) {
-    CheckJson(*answer);
-  } else {
-    CheckRefusal(answer.status());
+  switch (bytes[0] % 8) {  // of the digits 0 to 7, themselves
+    case 0:
+      ReadRequest(deltafin::ParseChatCompletion, body);
+      break;
+    case 1:
+      ReadRequest(deltafin::ParseCompletion, body);
+      break;
+    case 2:
+      Convert(deltafin::TokenizeJson, body);
+      break;
+    case 3:
+      Convert(deltafin::DetokenizeJson, body);
+      break;
+    default:
+      ReadRequest(deltafin::ParseResponseRequest, body);
   }
   return 0;
 }

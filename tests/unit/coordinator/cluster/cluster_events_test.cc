@@ -52,9 +52,57 @@ TEST_F(ClusterEventsTest, ANodeThatEndsItselfHasLeft) {
   EXPECT_EQ(Changes().back(), "serving > left");
 }
 
+TEST_F(ClusterEventsTest, ANodeThatFlapsPushesNobodyOut) {
+  Serve(JoinOf(1));
+  Serve(JoinOf(2));
+  const absl::Time begin = registry_->events().back().time;
+  for (int i = 0; i < 200; ++i) {
+    registry_->MemberFailed(
+        SlotOf(2), absl::UnavailableError("reset " + std::to_string(i)));
+    clock_.Advance(absl::Milliseconds(6));
+    Serve(JoinOf(2, 2 + i));
+  }
+  const std::vector<ClusterEvent> events = registry_->events();
+  EXPECT_LT(events.size(), 10u);
+  EXPECT_EQ(events[0].node, "127.0.0.1:7001");
+  EXPECT_EQ(events[1].node, "127.0.0.1:7001");
+  const auto failed = std::find_if(
+      events.begin(), events.end(),
+      [](const ClusterEvent& event) { return event.to == "suspect"; });
+  ASSERT_NE(failed, events.end());
+  EXPECT_EQ(failed->times, 200u);
+  EXPECT_EQ(failed->why, "reset 199");
+  EXPECT_EQ(failed->since, begin);
+  EXPECT_GT(failed->time, begin);
+  for (size_t i = 1; i < events.size(); ++i) {
+    EXPECT_LT(events[i - 1].number, events[i].number);
+  }
+}
+
+TEST_F(ClusterEventsTest, TheSameChangeMuchLaterIsAnotherEvent) {
+  ClusterEvents events;
+  ClusterEvent event;
+  event.node = "a";
+  event.to = "suspect";
+  event.time = absl::UnixEpoch();
+  events.Add(event);
+  event.time += ClusterEvents::kFlapWindow;
+  events.Add(event);
+  EXPECT_THAT(events.events(), SizeIs(1));
+  EXPECT_EQ(events.events()[0].times, 2u);
+  event.time += ClusterEvents::kFlapWindow + absl::Seconds(1);
+  events.Add(event);
+  ASSERT_THAT(events.events(), SizeIs(2));
+  EXPECT_EQ(events.events()[1].times, 1u);
+}
+
 TEST_F(ClusterEventsTest, AreBounded) {
   ClusterEvents events;
-  for (size_t i = 0; i < ClusterEvents::kMaxEvents + 5; ++i) events.Add({});
+  for (size_t i = 0; i < ClusterEvents::kMaxEvents + 5; ++i) {
+    ClusterEvent event;
+    event.node = std::to_string(i);
+    events.Add(std::move(event));
+  }
   ASSERT_THAT(events.events(), SizeIs(ClusterEvents::kMaxEvents));
   EXPECT_EQ(events.events().front().number, 6u);
   EXPECT_EQ(events.events().back().number, ClusterEvents::kMaxEvents + 5);

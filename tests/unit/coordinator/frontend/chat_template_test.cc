@@ -2,6 +2,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/frontend/tool_results.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/coordinator/frontend/text_fixtures.h"
@@ -70,6 +71,26 @@ TEST(ChatTemplateTest, ReproducesTheChatPromptsOfTheSharedModel) {
 TEST(ChatTemplateTest, AgreesWithTheReferenceOnRandomChats) {
   for (const json& item : ReferenceCases("chat", 150)) {
     ExpectCase(NanoTokenizer(), item["input"], item);
+  }
+}
+
+TEST(ChatTemplateTest, ManyResultsFindTheirCalls) {
+  constexpr int kCalls = 20000;
+  std::vector<ChatMessage> messages(1);
+  messages[0].role = ChatRole::kAssistant;
+  for (int i = 0; i < kCalls; ++i) {
+    const std::string id = std::to_string(i);
+    messages[0].tool_calls.push_back({id, "tool" + id, "{}"});
+  }
+  for (int i = kCalls - 1; i >= 0; --i) {
+    ChatMessage& result = messages.emplace_back();
+    result.role = ChatRole::kTool;
+    result.tool_call_id = std::to_string(i);
+  }
+  const std::vector<ChatMessage> ordered = OrderToolResults(messages);
+  ASSERT_EQ(ordered.size(), messages.size());
+  for (int i = 0; i < kCalls; ++i) {
+    ASSERT_EQ(ordered[i + 1].tool, "tool" + std::to_string(i));
   }
 }
 

@@ -78,6 +78,8 @@ TEST_F(ClusterReportTest, TellsOfMembersAsTheRegistryDoes) {
   EXPECT_TRUE(node["reads_now"].is_null());
   ASSERT_THAT(seen["events"], SizeIs(1));
   EXPECT_EQ(seen["events"][0]["to"], "joining");
+  EXPECT_EQ(seen["events"][0]["times"], 1);
+  EXPECT_EQ(seen["events"][0]["since"], seen["events"][0]["time"]);
 }
 
 TEST_F(ClusterReportTest, WordsOfANodeThatAreNoUtf8DoNoHarm) {

@@ -108,6 +108,29 @@ TEST(GenerateRequestTest, RendersChats) {
   EXPECT_EQ(Parse(ChatRequestOf("user"))->text.chat, OutputChannel::kThink);
 }
 
+TEST(GenerateRequestTest, HoldsChatsToTheirFormat) {
+  v1::GenerateRequest wire = ChatRequestOf("user");
+  EXPECT_EQ(Parse(wire)->generation.constraint, nullptr);
+  wire.mutable_chat()->set_response_format("json_schema");
+  wire.mutable_chat()->set_response_schema_json(R"({"type":"null"})");
+  EXPECT_NE(Parse(wire)->generation.constraint, nullptr);
+  EXPECT_NE(Parse(wire)->generation.constraint,
+            Parse(wire)->generation.constraint);
+  wire.set_ignore_eos(true);
+  ExpectRefused(wire, "ignore_eos");
+  wire.set_ignore_eos(false);
+  wire.mutable_chat()->set_response_schema_json(R"({"items":{"not":{}}})");
+  ExpectRefused(wire, "chat.response_schema_json.items.not");
+  wire = ChatRequestOf("user");
+  wire.mutable_chat()->set_tools_json(R"([{"function":{"name":"w"}}])");
+  wire.mutable_chat()->set_tool_name("w");
+  ExpectRefused(wire, "chat.tool_name");
+  wire.mutable_chat()->set_tool_choice("required");
+  EXPECT_NE(Parse(wire)->generation.constraint, nullptr);
+  wire.mutable_chat()->set_tool_name("v");
+  ExpectRefused(wire, "chat.tool_name");
+}
+
 TEST(GenerateRequestTest, TellsWhatOtherChatsShare) {
   v1::GenerateRequest wire = ChatRequestOf("system");
   v1::ChatMessage* message = wire.mutable_chat()->add_messages();
@@ -145,6 +168,11 @@ TEST(GenerateRequestTest, NamesTheFieldThatIsWrong) {
   wire = TextRequest();
   wire.mutable_sampling()->add_logit_bias()->set_id(1u << 31);
   ExpectRefused(wire, "sampling.logit_bias[0].id");
+  wire = TextRequest();
+  wire.set_prompt_only(true);
+  EXPECT_EQ(Parse(wire)->generation.max_new_tokens, 0);
+  wire.set_max_new_tokens(1);
+  ExpectRefused(wire, "prompt_only");
   wire = TextRequest();
   wire.set_speculate("on");
   ExpectRefused(wire, "speculate");

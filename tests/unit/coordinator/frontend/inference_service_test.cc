@@ -145,6 +145,39 @@ TEST_F(InferenceServiceTest, ReportsLogprobsThatWereAskedFor) {
             answer.replies[0].top_logprobs(0).logprob());
 }
 
+TEST_F(InferenceServiceTest, ScoresThePromptAndGeneratesNothing) {
+  v1::GenerateRequest request = TextRequest(0);
+  request.set_prompt_logprobs(true);
+  request.set_prompt_only(true);
+  request.set_logprobs(2);
+  const Answer answer = Generate(request);
+  ASSERT_TRUE(answer.status.ok()) << answer.status.error_message();
+  const auto ids = *NanoTokenizer().Encode("It was a dark night");
+  ASSERT_EQ(answer.replies.size(), ids.size());  // all but the first, the end
+  for (size_t i = 1; i < ids.size(); ++i) {
+    const v1::GenerateReply& reply = answer.replies[i - 1];
+    EXPECT_TRUE(reply.has_prompt_token());
+    EXPECT_FALSE(reply.has_token());
+    EXPECT_EQ(reply.id(), ids[i]);
+    EXPECT_LT(reply.logprob(), 0);
+    ASSERT_EQ(reply.top_logprobs_size(), 2);
+    EXPECT_GE(reply.top_logprobs(0).logprob(), reply.logprob());
+  }
+  EXPECT_EQ(answer.replies.back().finish_reason(), "length");
+  EXPECT_EQ(answer.replies.back().usage().completion_tokens(), 0u);
+}
+
+TEST_F(InferenceServiceTest, ScoresThePromptBeforeItGoesOn) {
+  v1::GenerateRequest request = TextRequest(3);
+  const auto plain = Generate(request).ids();
+  request.set_prompt_logprobs(true);
+  const Answer answer = Generate(request);
+  EXPECT_EQ(answer.ids(), plain);
+  size_t scored = 0;
+  while (answer.replies[scored].has_prompt_token()) ++scored;
+  EXPECT_EQ(scored + 1, NanoTokenizer().Encode("It was a dark night")->size());
+}
+
 TEST_F(InferenceServiceTest, StopsAtAStopString) {
   const Answer whole = Generate(TextRequest(8));
   v1::GenerateRequest request = TextRequest(8);
@@ -258,6 +291,35 @@ TEST_F(InferenceServiceTest, TokenizesBothKindsOfText) {
   grpc::ClientContext control_context;
   ASSERT_TRUE(stub_->Tokenize(&control_context, request, &reply).ok());
   EXPECT_EQ(reply.ids(reply.ids_size() - 1), 3845u);
+}
+
+TEST_F(InferenceServiceTest, TokenizesConversations) {
+  const auto ask = [this](const v1::TokenizeRequest& request) {
+    v1::TokenizeReply reply;
+    grpc::ClientContext context;
+    const auto status = stub_->Tokenize(&context, request, &reply);
+    if (!status.ok()) return std::vector<int32_t>{-1};
+    return std::vector<int32_t>(reply.ids().begin(), reply.ids().end());
+  };
+  v1::TokenizeRequest request;
+  v1::ChatMessage* message = request.mutable_chat()->add_messages();
+  message->set_role("user");
+  message->set_content("Hi");
+  const std::vector<int32_t> whole = ask(request);
+  EXPECT_EQ(whole.back(), 3845);
+  request.set_no_generation_prompt(true);
+  const std::vector<int32_t> bare = ask(request);
+  ASSERT_LT(bare.size(), whole.size());
+  EXPECT_TRUE(std::equal(bare.begin(), bare.end(), whole.begin()));
+  request.set_add_bos(true);
+  EXPECT_EQ(ask(request), std::vector<int32_t>{-1});
+
+  v1::TokenizeRequest text;
+  text.set_text("Hi");
+  text.set_add_bos(true);
+  EXPECT_EQ(ask(text)[0], 3840);
+  text.set_no_generation_prompt(true);
+  EXPECT_EQ(ask(text), std::vector<int32_t>{-1});
 }
 
 TEST_F(InferenceServiceTest, DetokenizesOrNamesTheId) {

@@ -63,7 +63,7 @@ TEST(OpenAiRequestTest, RefusesWhatContradictsOrHasNoEffect) {
       {R"(,"top_logprobs":2)", "top_logprobs"},
       {R"(,"stream_options":{"include_usage":true})", "stream_options"},
       {R"(,"tool_choice":"auto")", "tool_choice"},
-      {R"(,"response_format":{"type":"json_object"})", "response_format"},
+      {R"(,"response_format":{"type":"grammar"})", "response_format.type"},
       {R"(,"reasoning_effort":"medium")", "reasoning_effort"},
       {R"(,"store":true)", "store"},
       {R"(,"logit_bias":{"4096":1})", "logit_bias"},
@@ -151,7 +151,8 @@ TEST(OpenAiRequestTest, MessagesAreCheckedToTheLastMember) {
       {R"([{"role":"assistant","refusal":"no"}])", "messages[0].refusal"},
       {R"([{"role":"assistant","tool_calls":[{"type":"function"}]}])",
        "messages[0].tool_calls[0].id"},
-      {R"([{"role":"tool","content":"x","tool_call_id":"a"}])", "messages"},
+      {R"([{"role":"tool","content":"x","tool_call_id":"a"}])",
+       "messages[0].tool_call_id"},
   };
   for (const auto& [messages, param] : cases) {
     const std::string body =
@@ -164,6 +165,123 @@ TEST(OpenAiRequestTest, MessagesAreCheckedToTheLastMember) {
   }
 }
 
+// Whose result it is must be clear.
+TEST(OpenAiRequestTest, ResultsOfToolsAnswerTheCallsBeforeThem) {
+  const std::string call =
+      R"({"type":"function","function":{"name":"w","arguments":"{}"},"id":)";
+  const std::string two = R"({"role":"user","content":"x"},
+      {"role":"assistant","tool_calls":[)" +
+                          call + R"("a"},)" + call + R"("b"}]})";
+  const std::string result = R"(,{"role":"tool","content":"x")";
+  const std::pair<std::string, const char*> cases[] = {
+      {two + result + R"(,"tool_call_id":"b"})" + result +
+           R"(,"tool_call_id":"a"})",
+       ""},
+      {two + result + R"(,"tool_call_id":"c"})", "messages[2].tool_call_id"},
+      {two + result + R"(,"tool_call_id":"a"})" + result +
+           R"(,"tool_call_id":"a"})",
+       "messages[3].tool_call_id"},
+      {two + R"(,{"role":"assistant","content":"y"})" + result +
+           R"(,"tool_call_id":"a"})",
+       "messages[3].tool_call_id"},
+      {two + R"(,{"role":"assistant","tool_calls":[)" + call + R"("c"},)" +
+           call + R"("c"}]})",
+       "messages[2].tool_calls[1].id"},
+      {R"({"role":"user","content":"x"})" + result +
+           R"(,"name":"w","tool_call_id":"gone"})",
+       ""},
+  };
+  for (const auto& [messages, param] : cases) {
+    const std::string body =
+        R"({"model":"nano","messages":[)" + messages + "]}";
+    EXPECT_EQ(
+        ParamOf(ParseChatCompletion(body, NanoTokenizer(), NanoModel(3000))
+                    .status()),
+        param)
+        << messages;
+  }
+}
+
+TEST(OpenAiRequestTest, ItemsOfResponsesAreCheckedToTheLastMember) {
+  const std::string ask = R"({"role":"user","content":"x"},)";
+  const std::string call =
+      R"({"type":"function_call","name":"w","arguments":"{}","call_id":"a"})";
+  const std::string result =
+      R"({"type":"function_call_output","output":"x","call_id":)";
+  const std::pair<std::string, const char*> cases[] = {
+      {ask + call + "," + result + R"("a"})", ""},
+      {ask + call + "," + result + R"("b"})", "input[2].call_id"},
+      {ask + result + R"("a"})", "input[1].call_id"},
+      {ask + call + "," + call, "input[2].call_id"},
+      {ask + call + "," + result + R"("a"},)" + result + R"("a"})",
+       "input[3].call_id"},
+      {ask + call + "," + result + R"("a"},)" + call + "," + result + R"("a"})",
+       ""},
+      {ask + R"({"type":"function_call","name":"w","arguments":"{}"})",
+       "input[1].call_id"},
+      {ask + R"({"type":"function_call","call_id":"a","arguments":"{}"})",
+       "input[1].name"},
+      {ask + R"({"type":"function_call","call_id":"a","name":"w"})",
+       "input[1].arguments"},
+      {ask +
+           R"({"type":"function_call","call_id":"a","name":"w","arguments":{}})",
+       "input[1].arguments"},
+      {ask + R"({"type":"function_call","call_id":"a","name":"w",)"
+             R"("arguments":"[1]"})",
+       "input"},
+      {ask + call + R"(,{"type":"function_call_output","call_id":"a"})",
+       "input[2].output"},
+      {ask + call +
+           R"(,{"type":"function_call_output","call_id":"a",)"
+           R"("output":[{"type":"input_image"}]})",
+       "input[2].output[0].type"},
+      {ask + R"({"type":"web_search_call"})", "input[1].type"},
+  };
+  for (const auto& [items, param] : cases) {
+    const std::string body = R"({"model":"nano","input":[)" + items + "]}";
+    EXPECT_EQ(
+        ParamOf(ParseResponseRequest(body, NanoTokenizer(), NanoModel(3000))
+                    .status()),
+        param)
+        << items;
+  }
+}
+
+TEST(OpenAiRequestTest, ToolsOfResponsesAreNamedInTheirFlatForm) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"([1])", "tools[0]"},
+      {R"([{}])", "tools[0].type"},
+      {R"([{"type":"web_search"}])", "tools[0].type"},
+      {R"([{"type":"function"}])", "tools[0].name"},
+      {R"([{"type":"function","name":"a b"}])", "tools[0].name"},
+      {R"([{"type":"function","name":"f","parameters":1}])",
+       "tools[0].parameters"},
+      {R"([{"type":"function","name":"f","x":1}])", "tools[0].x"},
+      {R"([{"type":"function","name":"f"},
+          {"type":"function","function":{"name":"f"}}])",
+       "tools[1].name"},
+  };
+  for (const auto& [tools, param] : cases) {
+    const std::string body =
+        R"({"model":"nano","input":"x","tools":)" + std::string(tools) + "}";
+    const absl::Status status =
+        ParseResponseRequest(body, NanoTokenizer(), NanoModel(3000)).status();
+    EXPECT_EQ(ParamOf(status), param) << tools;
+    EXPECT_THAT(std::string(status.message()),
+                ::testing::StartsWith(std::string(param) + ":"));
+  }
+}
+
+TEST(OpenAiRequestTest, ATokenIdHasOneSpelling) {
+  for (const char* key : {"+5", "05", "-0", " 5", "5 ", "0x5", "5.0", ""}) {
+    const std::string body = R"({"model":"nano","prompt":"a","logit_bias":{")" +
+                             std::string(key) + "\":1}}";
+    EXPECT_EQ(
+        ParamOf(ParseCompletion(body, NanoTokenizer(), NanoModel()).status()),
+        "logit_bias." + std::string(key));
+  }
+}
+
 TEST(OpenAiRequestTest, ToolsAreCheckedToTheLastMember) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([1])", "tools[0]"},
@@ -171,7 +289,7 @@ TEST(OpenAiRequestTest, ToolsAreCheckedToTheLastMember) {
       {R"([{"type":"function"}])", "tools[0].function"},
       {R"([{"type":"function","function":{"name":"a b"}}])",
        "tools[0].function.name"},
-      {R"([{"type":"function","function":{"name":"a","strict":true}}])",
+      {R"([{"type":"function","function":{"name":"a","strict":1}}])",
        "tools[0].function.strict"},
       {R"([{"type":"function","function":{"name":"a","parameters":1}}])",
        "tools[0].function.parameters"},

@@ -13,9 +13,9 @@
 #include "coordinator/frontend/openai_service.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_routed_experts.h"
-#include "tests/testing/fake_spine.h"
 #include "tests/testing/manual_clock.h"
 #include "tests/testing/recorded_reply.h"
+#include "tests/testing/scripted_spine.h"
 #include "tests/unit/coordinator/frontend/text_fixtures.h"
 
 namespace deltafin {
@@ -96,6 +96,14 @@ class OpenAiServiceTest : public ::testing::Test {
            R"("ignore_eos":true,"reasoning_effort":"none")" +
            more + "}";
   }
+  // From now on the model answers `chat`, a body without its last bracket, and
+  // whatever has as many tokens, with these ids.
+  void Answer(const std::string& chat, std::vector<int32_t> ids) {
+    script_.clear();
+    const Json one = Post("/v1/chat/completions", chat + R"(,"max_tokens":1})");
+    prompt_tokens_ = one["usage"]["prompt_tokens"];
+    script_ = std::move(ids);
+  }
   void AwaitFinished(int64_t count) {
     while (scheduler_.stats().requests_finished < count) {
       std::this_thread::yield();
@@ -105,7 +113,13 @@ class OpenAiServiceTest : public ::testing::Test {
   ManualClock clock_;
   bool is_serving_ = true;
   int status_ = 0;
-  testing::FakeSpine spine_{NanoSized()};
+  std::vector<int32_t> script_;  // empty: what the FakeSpine says
+  size_t prompt_tokens_ = 0;
+  testing::ScriptedSpine spine_{
+      NanoSized(), [this](std::span<const int32_t> ids) {
+        const size_t at = ids.size() - std::min(ids.size(), prompt_tokens_);
+        return at < script_.size() ? script_[at] : -1;
+      }};
   testing::FakeRoutedExperts experts_{spine_.spec().expert_shape()};
   ForwardPass forward_{spine_, experts_};
   SchedulerOptions scheduler_options_{

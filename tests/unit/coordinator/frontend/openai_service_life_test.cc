@@ -119,6 +119,47 @@ TEST_F(OpenAiServiceTest, ADroppedStreamGoesOnByItsId) {
   EXPECT_EQ(Ask("GET", path, "from=1")->status(), 404);
 }
 
+TEST_F(OpenAiServiceTest, ADeletedStreamEndsItsRequestAndIsGone) {
+  const std::string body =
+      Completion(R"(,"stream":true,"stream_options":{"resumable":60})");
+  for (const bool is_read : {true, false}) {
+    const int64_t cancelled = scheduler_.stats().finished.cancelled;
+    experts_.Hold();
+    const ReplyPtr reply = Begin("POST", "/v1/completions", body);
+    experts_.AwaitHeld();
+    const std::string id = reply->header("X-Stream-Id");
+    if (!is_read) reply->GoAway();
+    const ReplyPtr deleted = Ask("DELETE", "/v1/streams/" + id, "");
+    EXPECT_EQ(deleted->status(), 200);
+    EXPECT_EQ(Json::parse(deleted->body()),
+              Json({{"id", id}, {"object", "stream"}, {"deleted", true}}));
+    while (scheduler_.stats().finished.cancelled == cancelled ||
+           spine_.num_sequences() > 0) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(Ask("GET", "/v1/streams/" + id, "")->status(), 404);
+    EXPECT_EQ(Ask("DELETE", "/v1/streams/" + id, "")->status(), 404);
+    experts_.Release();
+    if (!is_read) continue;
+    reply->AwaitEnd();
+    EXPECT_THAT(Events(reply->body()).back(),
+                HasSubstr("\"code\":\"cancelled\""));
+  }
+}
+
+TEST_F(OpenAiServiceTest, AFinishedStreamCanBeDeleted) {
+  const ReplyPtr reply =
+      Begin("POST", "/v1/completions",
+            Completion(R"(,"stream":true,"stream_options":{"resumable":60})"));
+  reply->AwaitEnd();
+  const std::string path = "/v1/streams/" + reply->header("X-Stream-Id");
+  EXPECT_EQ(Ask("GET", path, "")->status(), 200);
+  EXPECT_EQ(Ask("DELETE", path, "")->status(), 200);
+  EXPECT_EQ(Ask("GET", path, "")->status(), 404);
+  EXPECT_EQ(Events(reply->body()).back(), "[DONE]");
+  EXPECT_EQ(scheduler_.stats().finished.cancelled, 0);
+}
+
 TEST_F(OpenAiServiceTest, ATimeoutEndsTheRequest) {
   experts_.Hold();
   const ReplyPtr reply =

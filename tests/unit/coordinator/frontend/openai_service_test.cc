@@ -176,6 +176,7 @@ TEST_F(OpenAiServiceTest, TellsItsModelAndItsHealth) {
   EXPECT_EQ(Json::parse(list->body())["data"][0]["id"], "nano");
   const ReplyPtr model = Begin("GET", "/v1/models/nano", "");
   EXPECT_EQ(Json::parse(model->body())["max_model_len"], 2000);
+  EXPECT_EQ(Begin("GET", "/v1/models/n%61n%6F", "")->status(), 200);
   EXPECT_EQ(Begin("GET", "/v1/models/gpt", "")->status(), 404);
   EXPECT_EQ(Begin("GET", "/healthz", "")->status(), 200);
   is_serving_ = false;
@@ -203,10 +204,33 @@ TEST_F(OpenAiServiceTest, WantsJsonAsJson) {
   const ReplyPtr reply =
       Begin("POST", "/v1/completions", Completion(""), "text/plain");
   EXPECT_EQ(reply->status(), 415);
-  const ReplyPtr good = Begin("POST", "/v1/completions", Completion(""),
-                              "Application/JSON; charset=utf-8");
-  good->AwaitEnd();
-  EXPECT_EQ(good->status(), 200);
+  EXPECT_EQ(Begin("POST", "/v1/completions", Completion(""),
+                  "application/json; charset=utf-16")
+                ->status(),
+            415);
+  for (const char* type :
+       {"Application/JSON; charset=utf-8", "application/json;charset=\"UTF-8\"",
+        "application/json ; x=y"}) {
+    const ReplyPtr good =
+        Begin("POST", "/v1/completions", Completion(""), type);
+    good->AwaitEnd();
+    EXPECT_EQ(good->status(), 200) << type;
+  }
+}
+
+TEST_F(OpenAiServiceTest, TakesNoCompressedBody) {
+  for (const std::string coding : {"gzip", "identity"}) {
+    auto reply = std::make_shared<RecordedReply>();
+    router_.Handle({"POST",
+                    "/tokenize",
+                    "",
+                    {{"host", "localhost"},
+                     {"content-type", "application/json"},
+                     {"content-encoding", coding}},
+                    R"({"prompt":"a"})"},
+                   reply);
+    EXPECT_EQ(reply->status(), coding == "gzip" ? 415 : 200);
+  }
 }
 
 }  // namespace

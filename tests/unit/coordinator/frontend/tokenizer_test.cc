@@ -71,6 +71,18 @@ TEST(TokenizerTest, ReproducesTheGoldenLongRuns) {
   }
 }
 
+// A tokenizer that looked to the end of the run for every piece would take
+// minutes and run into the test's time limit.
+TEST(TokenizerTest, CutsLongRunsOfDigitsInThrees) {
+  const size_t num_digits = 3 * 25000 * 4;
+  const auto three = *NanoTokenizer().Encode("777");
+  const auto ids = *NanoTokenizer().Encode(std::string(num_digits, '7'));
+  ASSERT_GT(ids.size(), num_digits / 3 * three.size() - 10);
+  for (size_t i = 0; i < 25000; ++i) {
+    ASSERT_EQ(ids[i], three[i % three.size()]) << i;
+  }
+}
+
 TEST(TokenizerTest, ReproducesAllCasesOfTheSharedModel) {
   const json golden =
       json::parse(ReadAll(kNanoDir + "/eval/tokenization.json"));
