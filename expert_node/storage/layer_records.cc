@@ -77,6 +77,7 @@ void LayerRecords::ChangeHeld(Expert& expert, uint64_t held) {
       uint64_t(std::popcount(held)) - uint64_t(std::popcount(expert.held));
   shared_.held_experts += count(held != 0) - count(expert.held != 0);
   shared_.complete_experts += count(held == all) - count(expert.held == all);
+  if (held != expert.held) ++shared_.held_version;
   expert.held = held;
   if (held == 0) expert.identity.reset();
 }
