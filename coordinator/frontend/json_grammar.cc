@@ -18,6 +18,8 @@ JsonGrammar::JsonGrammar(ByteGrammar& grammar)
       raw_character_(grammar.AddNode()),
       any_string_(grammar.AddNode()),
       any_raw_string_(grammar.AddNode()),
+      any_number_(grammar.AddNode()),
+      any_integer_(grammar.AddNode()),
       any_value_(grammar.AddNode()),
       any_object_(grammar.AddNode()),
       any_array_(grammar.AddNode()) {
@@ -52,10 +54,12 @@ void JsonGrammar::DefineStrings() {
 void JsonGrammar::DefineValue() {
   const GrammarNode end = grammar_.AddNode();
   grammar_.SetFinal(end);
-  for (const GrammarNode rule : {any_object_, any_array_, any_string_}) {
+  Number(any_number_, {}, end);
+  Integer(any_integer_, {}, end);
+  for (const GrammarNode rule :
+       {any_object_, any_array_, any_string_, any_number_}) {
     grammar_.Call(any_value_, rule, end);
   }
-  Number(any_value_, {}, end);
   for (const char* word : {"true", "false", "null"}) {
     grammar_.Text(any_value_, word, end);
   }
@@ -288,13 +292,17 @@ void JsonGrammar::OtherKey(GrammarNode from,
   for (size_t i = 0; i < tree.size(); ++i) nodes.push_back(grammar_.AddNode());
   grammar_.Symbol(from, '"', nodes[0]);
   for (size_t i = 0; i < tree.size(); ++i) {
-    for (int byte = 0; byte < 256; ++byte) {
-      const auto symbol = static_cast<uint8_t>(byte);
-      const auto step = grammar_.Step(tree[i].characters, symbol);
-      if (!step || (*step == to && tree[i].is_name)) continue;
-      const auto next = tree[i].next.find(symbol);
-      grammar_.Symbol(nodes[i], symbol,
-                      next == tree[i].next.end() ? *step : nodes[next->second]);
+    const auto target_of = [&](int byte) -> std::optional<GrammarNode> {
+      const auto step = grammar_.Step(tree[i].characters, byte);
+      if (!step || (*step == to && tree[i].is_name)) return std::nullopt;
+      const auto next = tree[i].next.find(byte);
+      return next == tree[i].next.end() ? *step : nodes[next->second];
+    };
+    for (int first = 0, last = 0; first < 256; first = last + 1) {
+      const auto target = target_of(first);
+      last = first;
+      while (last < 255 && target_of(last + 1) == target) ++last;
+      if (target) grammar_.Symbols(nodes[i], first, last, *target);
     }
   }
 }

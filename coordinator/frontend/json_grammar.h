@@ -52,6 +52,8 @@ class JsonGrammar {
   GrammarNode any_object() const { return any_object_; }
   GrammarNode any_array() const { return any_array_; }
   GrammarNode any_string() const { return any_string_; }
+  GrammarNode any_number() const { return any_number_; }
+  GrammarNode any_integer() const { return any_integer_; }
   // Any UTF-8.
   GrammarNode any_raw_string() const { return any_raw_string_; }
 
@@ -112,6 +114,8 @@ class JsonGrammar {
   GrammarNode raw_character_;
   GrammarNode any_string_;
   GrammarNode any_raw_string_;
+  GrammarNode any_number_;
+  GrammarNode any_integer_;
   GrammarNode any_value_;
   GrammarNode any_object_;
   GrammarNode any_array_;

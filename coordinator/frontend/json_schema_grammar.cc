@@ -226,8 +226,7 @@ absl::Status JsonSchemaGrammar::AddTypes(const Job& job, GrammarNode end) {
       case JsonType::kInteger:
       case JsonType::kNumber: {
         ASSIGN_OR_RETURN(const NumberBounds bounds, reader_.Bounds(job.schema));
-        type == JsonType::kInteger ? json_.Integer(job.start, bounds, end)
-                                   : json_.Number(job.start, bounds, end);
+        AddNumber(job.start, type, bounds, end);
         break;
       }
       case JsonType::kString:
@@ -244,6 +243,19 @@ absl::Status JsonSchemaGrammar::AddTypes(const Job& job, GrammarNode end) {
     }
   }
   return absl::OkStatus();
+}
+
+void JsonSchemaGrammar::AddNumber(GrammarNode from, JsonType type,
+                                  const NumberBounds& bounds, GrammarNode to) {
+  const bool is_whole = type == JsonType::kInteger;
+  if (!bounds.least && !bounds.most) {
+    grammar_.Call(from, is_whole ? json_.any_integer() : json_.any_number(),
+                  to);
+  } else if (is_whole) {
+    json_.Integer(from, bounds, to);
+  } else {
+    json_.Number(from, bounds, to);
+  }
 }
 
 absl::Status JsonSchemaGrammar::AddString(const Job& job, GrammarNode end) {

@@ -67,6 +67,8 @@ class JsonSchemaGrammar {
                            GrammarNode end);
   absl::Status AddEnum(const Job& job, GrammarNode end);
   absl::Status AddTypes(const Job& job, GrammarNode end);
+  void AddNumber(GrammarNode from, JsonType type, const NumberBounds& bounds,
+                 GrammarNode to);
   absl::Status AddString(const Job& job, GrammarNode end);
   absl::Status AddObject(const Job& job, const ObjectSchema& object,
                          GrammarNode end);

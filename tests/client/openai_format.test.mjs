@@ -103,6 +103,7 @@ test('any object will do, and thinking is free', async () => {
 test('calls can be required, and follow the parameters', async () => {
   const required = await client.chat.completions.create({ ...ask, tools, tool_choice: 'required', parallel_tool_calls: false });
   assert.equal(required.choices[0].finish_reason, 'tool_calls');
+  assert.equal(required.choices[0].message.content, null);
   assert.equal(required.choices[0].message.tool_calls.length, 1);
   assert.ok(['haunt', 'rest'].includes(required.choices[0].message.tool_calls[0].function.name));
   const named = await client.chat.completions.create({ ...ask, tools, tool_choice: { type: 'function', function: { name: 'haunt' } } });

@@ -78,6 +78,23 @@ TEST(GrammarLimitsTest, BoundsHostileSchemas) {
   EXPECT_TRUE(absl::IsInvalidArgument(GrammarOf(deep).status()));
 }
 
+TEST(GrammarLimitsTest, TakesASchemaOfThousandsOfProperties) {
+  std::string objects;
+  for (int i = 0; i < 40; ++i) {
+    std::string members;
+    for (int j = 0; j < 100; ++j) {
+      members += fmt::format(R"({}"member_{}":{{"type":"number"}})",
+                             j == 0 ? "" : ",", j);
+    }
+    objects += fmt::format(R"({}"object_{}":{{"type":"object","properties":)"
+                           R"({{{}}}}})",
+                           i == 0 ? "" : ",", i, members);
+  }
+  const auto grammar = GrammarOf(
+      fmt::format(R"({{"type":"object","properties":{{{}}}}})", objects));
+  EXPECT_TRUE(grammar.ok()) << grammar.status();
+}
+
 // A step that would take too long ends the request, and no other.
 TEST(GrammarLimitsTest, BoundsTheWorkOfAStep) {
   std::string branches;
