@@ -12,10 +12,10 @@
 namespace deltafin {
 namespace {
 
-// Slices are read together until they reach this, three of the full model:
+// Slices are read together until they reach this, four of the full model:
 // smaller requests cost more of the processor, larger ones let the first slice
 // wait longer.
-constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr size_t kPieceBytes = size_t{5} << 20;
 
 // An index with more dead entries than this, and than live ones, is rewritten
 // when it is opened.
