@@ -39,7 +39,7 @@ class BlankStore : public ExpertStore {
  public:
   const ExpertShape& shape() const override { return kShape; }
   // As records of this size.
-  int slices_per_read() const override { return 3; }
+  int slices_per_read() const override { return 4; }
   absl::StatusOr<uint64_t> Read(ExpertKey /*key*/, SliceRun run,
                                 std::span<uint8_t* const> /*out*/,
                                 absl::FunctionRef<void(int)> ready) override {

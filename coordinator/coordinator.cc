@@ -120,13 +120,13 @@ absl::Status Coordinator::ReadModel() {
                    ContextBound(options_.context_tokens, model_.spec));
   Progress progress("reading the model's files for its identity");
   ASSIGN_OR_RETURN(
-      const Manifest manifest,
+      model_.manifest,
       ManifestOfDirectory(model_.dir,
                           ManifestCacheFile(options_.cache_dir, model_.dir),
                           [&progress](uint64_t done, uint64_t total) {
                             progress.Update(done, total);
                           }));
-  model_.manifest_digest = manifest.Digest();
+  model_.manifest_digest = model_.manifest.Digest();
   ASSIGN_OR_RETURN(tokenizer_,
                    Tokenizer::Load(model_.dir, model_.spec.vocab_size));
   return absl::OkStatus();
@@ -188,6 +188,7 @@ MembershipOptions Coordinator::DescribeMembership() const {
   registry.identity = {model_.manifest_digest, "deltafin"};
   registry.model = model_.dir;
   registry.limits = options_.limits;
+  registry.supplies_slices = options_.cluster;
   options.state_dir = options_.state_dir;
   options.nodes = options_.nodes;
   options.credentials = options_.credentials;

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/base/manifest.h"
 #include "common/base/thread_pool.h"
 #include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/forward_pass.h"
@@ -32,7 +33,8 @@ namespace deltafin {
 struct ModelIdentity {
   std::string dir;
   ModelSpec spec;
-  std::string manifest_digest;  // SHA-256 hex
+  Manifest manifest;
+  std::string manifest_digest;  // its SHA-256, hex
 };
 
 class Coordinator {
@@ -73,6 +75,7 @@ class Coordinator {
   DispatcherStats dispatcher_stats() const { return dispatcher_->stats(); }
   const std::string& metrics_listen() const { return options_.metrics_listen; }
   bool accepts_nodes() const { return options_.cluster; }
+  const HubAccess& hub() const { return options_.hub; }
 
   // Asks every node in service for its counters (NodeCounting). Blocks.
   RunStatistics Statistics() const;

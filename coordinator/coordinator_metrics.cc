@@ -253,4 +253,11 @@ void AddCoordinatorMetrics(const Coordinator& coordinator, MetricsPage& page) {
   AddMemberMetrics(health, coordinator.dispatcher_stats(), page);
 }
 
+void AddSupplyMetrics(const SliceSupply& supply, MetricsPage& page) {
+  constexpr MetricInfo kSent = {"deltafin_coordinator_sent_slice_bytes_total",
+                                MetricType::kCounter,
+                                "Bytes of experts given to nodes' drives"};
+  page.Add(kSent, static_cast<double>(supply.bytes_sent()));
+}
+
 }  // namespace deltafin

@@ -7,12 +7,16 @@
 
 #include "common/net/metrics.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/slice_supply.h"
 
 namespace deltafin {
 
 // Thread-safe; asks no node. REQUIRES: the coordinator's Init returned OK and
 // Shutdown was not called.
 void AddCoordinatorMetrics(const Coordinator& coordinator, MetricsPage& page);
+
+// What a coordinator that accepts nodes gave them of its folder.
+void AddSupplyMetrics(const SliceSupply& supply, MetricsPage& page);
 
 // The parts of it. Pure.
 void AddEngineMetrics(const SchedulerStats& stats, MetricsPage& page);

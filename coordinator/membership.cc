@@ -5,6 +5,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "coordinator/cluster/drain_file.h"
+#include "coordinator/cluster/slice_owners.h"
 #include "coordinator/engine/expert_client.h"
 
 namespace deltafin {
@@ -43,7 +44,7 @@ absl::StatusOr<std::unique_ptr<Membership>> Membership::Create(
   }
   if (options.own_node) {
     ASSIGN_OR_RETURN(self->own_node_, OwnNode::Start(*options.own_node));
-    self->registry_->AddNamed("in-process", self->own_node_->channel());
+    self->registry_->AddNamed(kOwnMemberName, self->own_node_->channel());
   }
   self->ticker_ = std::make_unique<RegistryTicker>(
       *self->registry_, options.registry.limits.heartbeat / kTicksPerHeartbeat);

@@ -36,6 +36,7 @@ class Membership {
 
   NodeRegistry& registry() { return *registry_; }
   RegistryTicker& ticker() { return *ticker_; }
+  OwnNode* own_node() { return own_node_.get(); }  // null: none
   // Of the node in this process; null where nothing is kept.
   StoredExperts* stored_experts() const {
     return own_node_ == nullptr ? nullptr : own_node_->stored_experts();

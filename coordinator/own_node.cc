@@ -31,6 +31,8 @@ absl::StatusOr<std::unique_ptr<OwnNode>> OwnNode::Start(
   return own;
 }
 
+ExpertStore& OwnNode::held() { return node_->experts().held(); }
+
 std::shared_ptr<grpc::Channel> OwnNode::channel() const {
   return node_->InProcessChannel();
 }

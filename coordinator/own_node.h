@@ -19,6 +19,7 @@ class Channel;
 namespace deltafin {
 
 class ExpertNode;
+class ExpertStore;
 class StoredExperts;
 
 // What the node in this process is made with.
@@ -40,6 +41,8 @@ class OwnNode {
   ~OwnNode();
 
   std::shared_ptr<grpc::Channel> channel() const;
+  // Its experts that are on this machine.
+  ExpertStore& held();
   // What it keeps on the drive; null where that is nothing.
   StoredExperts* stored_experts() const;
 

@@ -44,14 +44,16 @@ CoordinatorClient::CoordinatorClient(CoordinatorClientOptions options,
   thread_ = std::thread([this] { Loop(); });
 }
 
-CoordinatorClient::~CoordinatorClient() {
+CoordinatorClient::~CoordinatorClient() { Stop(); }
+
+void CoordinatorClient::Stop() {
   {
     MutexLock lock(mutex_);
     stopped_ = true;
     if (running_ != nullptr) running_->TryCancel();
     changed_.NotifyAll();
   }
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // A new connection, not one that this process has already: after a call that
@@ -70,12 +72,27 @@ void CoordinatorClient::Loop() {
   absl::Duration pause;
   while (pause != absl::InfiniteDuration()) {
     pause = progress_.is_member ? Beat() : TryJoin();
-    const absl::Time next = absl::Now() + pause;
-    MutexLock lock(mutex_);
-    while (!stopped_ && absl::Now() < next) changed_.WaitUntil(mutex_, next);
-    if (stopped_) break;
+    if (!Pause(pause)) break;
   }
   if (progress_.is_member) Leave();
+}
+
+bool CoordinatorClient::Pause(absl::Duration pause) {
+  const absl::Time next = absl::Now() + pause;
+  MutexLock lock(mutex_);
+  // Who was refused or has lost the coordinator is in no hurry.
+  const bool may_hurry = progress_.is_member && !progress_.is_lost;
+  while (!stopped_ && !(may_hurry && hurry_) && absl::Now() < next) {
+    changed_.WaitUntil(mutex_, next);
+  }
+  hurry_ = false;
+  return !stopped_;
+}
+
+void CoordinatorClient::Hurry() {
+  MutexLock lock(mutex_);
+  hurry_ = true;
+  changed_.NotifyAll();
 }
 
 absl::Status CoordinatorClient::Call(
@@ -99,6 +116,7 @@ absl::Duration CoordinatorClient::TryJoin() {
   request.set_highest_epoch(folder_.highest_epoch());
   *request.mutable_capacity() = options_.capacity();
   *request.mutable_load() = options_.load();
+  *request.mutable_holdings() = options_.holdings();
   v1::JoinReply reply;
   const absl::Status status =
       Call(options_.call_timeout, [&](grpc::ClientContext* context) {
@@ -116,6 +134,7 @@ absl::Duration CoordinatorClient::TryJoin() {
   progress_.is_lost = false;
   progress_.beats = 0;
   progress_.refusal.clear();
+  progress_.told_holdings = request.holdings().version();
   progress_.heartbeat = absl::Milliseconds(std::max(1u, reply.heartbeat_ms()));
   KeepEpoch(reply.epoch());
   return absl::ZeroDuration();  // the first heartbeat makes it serve
@@ -130,6 +149,9 @@ absl::Duration CoordinatorClient::Beat() {
       static_cast<uint32_t>(absl::ToInt64Microseconds(progress_.round_trip)));
   *request.mutable_capacity() = options_.capacity();
   *request.mutable_load() = options_.load();
+  if (options_.holdings_version() != progress_.told_holdings) {
+    *request.mutable_holdings() = options_.holdings();
+  }
   v1::HeartbeatReply reply;
   const absl::Duration sent = SystemClock().Elapsed();
   const absl::Status status =
@@ -151,6 +173,9 @@ absl::Duration CoordinatorClient::Beat() {
   }
   progress_.is_lost = false;
   progress_.round_trip = elapsed;
+  if (request.has_holdings()) {
+    progress_.told_holdings = request.holdings().version();
+  }
   if (++progress_.beats >= kSettledBeats) {
     progress_.retry = options_.first_retry;
   }

@@ -26,9 +26,13 @@ namespace deltafin {
 struct CoordinatorClientOptions {
   std::string coordinator;  // HOST:PORT
   Credentials credentials;
-  // Who the node is, where it is reached, what it has: identity, address, home,
-  // incarnation, holdings.
+  // Who the node is and where it is reached: identity, address, home,
+  // incarnation.
   v1::JoinRequest join;
+  // What it has on its machine, told when it joins and when the version is
+  // another; called on the client's thread.
+  std::function<uint64_t()> holdings_version;
+  std::function<v1::Holdings()> holdings;
   // Asked before each message; called on the client's thread.
   std::function<v1::NodeCapacity()> capacity;
   std::function<v1::NodeLoad()> load;
@@ -49,8 +53,11 @@ class CoordinatorClient {
  public:
   // Begins at once. `folder` must outlive this and is used by it alone.
   CoordinatorClient(CoordinatorClientOptions options, DataFolder& folder);
-  // Leaves the cluster, within a second.
-  ~CoordinatorClient();
+  ~CoordinatorClient();  // Stop
+  // Leaves the cluster, within a second, and ends. Idempotent; by one thread.
+  void Stop();
+  // The next heartbeat comes now. Thread-safe.
+  void Hurry();
   CoordinatorClient(const CoordinatorClient&) = delete;
   CoordinatorClient& operator=(const CoordinatorClient&) = delete;
 
@@ -66,6 +73,8 @@ class CoordinatorClient {
   void Connect();
   void KeepEpoch(uint64_t epoch);
   absl::Duration NextRetry();
+  // False when the client ends.
+  bool Pause(absl::Duration pause);
   // Makes `call` with a context that ends with the client.
   absl::Status Call(
       absl::Duration timeout,
@@ -84,13 +93,15 @@ class CoordinatorClient {
     absl::Duration heartbeat = absl::Seconds(1);
     absl::Duration round_trip;
     absl::Duration retry;
-    std::string refusal;  // logged last
+    std::string refusal;         // logged last
+    uint64_t told_holdings = 0;  // their version
   };
   Progress progress_;
 
   Mutex mutex_;
   CondVar changed_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::ClientContext* running_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };

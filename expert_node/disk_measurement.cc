@@ -1,17 +1,22 @@
 #include "expert_node/disk_measurement.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/base/aligned_buffer.h"
 #include "common/base/clock.h"
 #include "common/base/direct_reader.h"
+#include "common/base/file_io.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "expert_node/data_folder.h"
@@ -31,18 +36,15 @@ struct Piece {
 
 using Files = std::vector<std::unique_ptr<DirectReader>>;
 
-absl::StatusOr<Files> OpenShards(const std::string& model_dir) {
+bool HasExperts(const std::filesystem::path& file) {
+  return file.extension() == ".safetensors" || file.extension() == ".experts";
+}
+
+absl::StatusOr<Files> OpenFiles(const std::string& dir) {
   std::error_code error;
   std::vector<std::string> paths;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(model_dir, error)) {
-    if (entry.path().extension() == ".safetensors") {
-      paths.push_back(entry.path().string());
-    }
-  }
-  if (paths.empty()) {
-    return absl::NotFoundError(
-        fmt::format("{}: no *.safetensors to read there", model_dir));
+  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
+    if (HasExperts(entry.path())) paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());
   Files files;
@@ -52,15 +54,32 @@ absl::StatusOr<Files> OpenShards(const std::string& model_dir) {
   return files;
 }
 
-std::vector<Piece> Cut(const Files& files) {
-  std::vector<Piece> pieces;
-  for (const auto& file : files) {
-    for (uint64_t at = 0; at < file->file_bytes(); at += kPieceBytes) {
-      pieces.push_back(
-          {file.get(), at, std::min(kPieceBytes, file->file_bytes() - at)});
+// What lies on the drive of a file: records have holes where nothing is.
+absl::Status CutFile(const DirectReader& file, std::vector<Piece>* pieces) {
+  ASSIGN_OR_RETURN(const FileDescriptor fd, OpenForReading(file.path()));
+  const auto size = static_cast<off_t>(file.file_bytes());
+  for (off_t end = 0; end < size;) {
+    off_t at = lseek(fd.get(), end, SEEK_DATA);
+    if (at < 0 && errno == ENXIO) break;  // a hole up to the end
+    if (at < 0) at = end;                 // the file system does not tell
+    end = lseek(fd.get(), at, SEEK_HOLE);
+    if (end <= at || end > size) end = size;
+    for (; at < end; at += kPieceBytes) {
+      pieces->push_back(
+          {&file, static_cast<uint64_t>(at),
+           std::min(kPieceBytes, static_cast<uint64_t>(end - at))});
     }
   }
-  return pieces;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Piece>> Cut(const Files& files,
+                                       const std::string& dir) {
+  std::vector<Piece> pieces;
+  for (const auto& file : files) RETURN_IF_ERROR(CutFile(*file, &pieces));
+  if (!pieces.empty()) return pieces;
+  return absl::NotFoundError(
+      fmt::format("{}: no experts to read there (yet)", dir));
 }
 
 // What all readers share. Thread-safe.
@@ -114,10 +133,11 @@ class Measurement {
 
 }  // namespace
 
-absl::StatusOr<DiskRates> MeasureDisk(const std::string& model_dir,
+absl::StatusOr<DiskRates> MeasureDisk(const std::string& dir,
                                       absl::Duration duration) {
-  ASSIGN_OR_RETURN(const Files files, OpenShards(model_dir));
-  Measurement measurement(Cut(files), duration);
+  ASSIGN_OR_RETURN(const Files files, OpenFiles(dir));
+  ASSIGN_OR_RETURN(std::vector<Piece> pieces, Cut(files, dir));
+  Measurement measurement(std::move(pieces), duration);
   std::vector<std::thread> readers;
   for (int i = 0; i < kReaders; ++i) {
     readers.emplace_back([&measurement] { measurement.ReadUntilTheEnd(); });
@@ -129,14 +149,14 @@ absl::StatusOr<DiskRates> MeasureDisk(const std::string& model_dir,
   return rates;
 }
 
-absl::Status RunDiskMeasurement(const std::string& model_dir,
+absl::Status RunDiskMeasurement(const std::string& dir,
                                 const std::string& data_dir,
                                 absl::Duration duration) {
   std::unique_ptr<DataFolder> folder;  // first: a node that runs disturbs
   if (!data_dir.empty()) {
     ASSIGN_OR_RETURN(folder, DataFolder::Open(data_dir));
   }
-  ASSIGN_OR_RETURN(const DiskRates rates, MeasureDisk(model_dir, duration));
+  ASSIGN_OR_RETURN(const DiskRates rates, MeasureDisk(dir, duration));
   std::printf(
       "first second %.3f GB/s\nsustained    %.3f GB/s (last half of %s)\n",
       rates.first_second / 1e9, rates.sustained / 1e9,

@@ -16,6 +16,7 @@
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
+#include "expert_node/storage/repository_source.h"
 #include "expert_node/storage/streaming_notice.h"
 #include "expert_node/storage_service.h"
 #include "proto/protocol_version.h"
@@ -85,6 +86,32 @@ absl::StatusOr<OpenedExperts> OpenExperts(const ModelSpec& spec,
   return opened;
 }
 
+KeptExperts KeptBy(InstalledExperts* installed) {
+  if (installed == nullptr) return {};
+  return {&installed->records(), &installed->fetching(),
+          [installed] { return installed->source_rate(); }};
+}
+
+// REQUIRES: options.share with peers, and the manifest's digest.
+absl::StatusOr<std::unique_ptr<ShareStore>> OpenShare(
+    const ModelSpec& spec, ReadRateMeter* meter,
+    const ExpertNodeOptions& options) {
+  const ShareOptions& share = *options.share;
+  ShareStoreOptions store;
+  store.folder = share.experts_folder;
+  store.records.quota_bytes = share.quota_bytes;
+  store.records.reserve_bytes = share.reserve_bytes;
+  store.records.meter = meter;
+  std::unique_ptr<ExpertStore> source;
+  if (share.repository) {
+    source = std::make_unique<SourceStore>(
+        spec,
+        OpenerOfRepository(options.model_dir, *share.repository, options.hub));
+  }
+  return ShareStore::Open(RecordModel::Of(spec, options.manifest_digest), store,
+                          *share.peers, std::move(source));
+}
+
 std::string ProcessId() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -100,12 +127,24 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::Create(
   ASSIGN_OR_RETURN(complete.ram_bytes, TierBytes(options, spec));
   auto meter = std::make_unique<ReadRateMeter>(
       ReadRateOptions{options.sustained_read}, SystemClock());
+  if (options.share) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ShareStore> share,
+                     OpenShare(spec, meter.get(), complete));
+    ShareStore* const opened = share.get();
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<ExpertNode> node,
+        CreateOver(complete, spec, std::move(share), std::move(meter)));
+    node->share_ = opened;
+    node->BeginUpkeep({&opened->records(), &opened->fetching(), {}});
+    return node;
+  }
   ASSIGN_OR_RETURN(OpenedExperts experts,
                    OpenExperts(spec, meter.get(), complete));
   ASSIGN_OR_RETURN(
       std::unique_ptr<ExpertNode> node,
       CreateOver(complete, spec, std::move(experts.store), std::move(meter)));
-  node->BeginUpkeep(experts.installed);
+  node->BeginUpkeep(KeptBy(experts.installed));
+  if (experts.installed != nullptr) node->TellStreaming(*experts.installed);
   return node;
 }
 
@@ -118,22 +157,25 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
   if (complete.num_threads == 0) {
     complete.num_threads = static_cast<int>(AllowedCpus().size());
   }
+  ExpertStore& lower = *experts;
   ASSIGN_OR_RETURN(
       std::unique_ptr<TieredStore> store,
       TieredStore::Create(std::move(experts),
                           {complete.ram_bytes, complete.num_readers,
                            kHeatHalfLifeTokens * spec.num_moe_layers()}));
-  return std::unique_ptr<ExpertNode>(
-      new ExpertNode(complete, spec, std::move(store), std::move(meter)));
+  return std::unique_ptr<ExpertNode>(new ExpertNode(
+      complete, spec, lower, std::move(store), std::move(meter)));
 }
 
 ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
-                       std::unique_ptr<TieredStore> store,
+                       ExpertStore& experts, std::unique_ptr<TieredStore> store,
                        std::unique_ptr<ReadRateMeter> meter)
     : options_(options),
       spec_(spec),
       meter_(std::move(meter)),
-      store_(std::move(store)) {
+      experts_(experts),
+      store_(std::move(store)),
+      slices_(spec_, options_.manifest_digest, experts_.held()) {
   engine_ = std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ,
                                            *store_, options_.num_threads);
   identity_.set_node_id(options_.node_id.empty() ? ProcessId()
@@ -150,30 +192,33 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       LayerStreamContext{spec_, *engine_, counters_, gate_,
                          options_.max_request_tokens, options_.queue_limits,
                          options_.reply_delay, options_.reply_error},
-      *store_);
+      *store_, slices_);
 }
 
-// An installed model keeps its ledger beside its records.
-void ExpertNode::BeginUpkeep(InstalledExperts* installed) {
+// Records have their ledger beside them.
+void ExpertNode::BeginUpkeep(const KeptExperts& kept) {
   upkeep_.governor = std::make_unique<MemoryGovernor>(
       *store_, MemoryReserveOf(store_->max_capacity_bytes()));
-  RecordStore* const records =
-      installed == nullptr ? nullptr : &installed->records();
   LedgerOptions ledger;
-  ledger.folder = records == nullptr ? options_.data_dir : records->folder();
+  ledger.folder =
+      kept.records == nullptr ? options_.data_dir : kept.records->folder();
   ledger.manifest_digest = options_.manifest_digest;
-  ledger.rates = [this, installed] {
+  ledger.rates = [this, source_rate = kept.source_rate] {
     return LedgerRates{read_rate().bytes_per_second,
-                       installed == nullptr ? 0 : installed->source_rate()};
+                       source_rate ? source_rate() : 0};
   };
-  upkeep_.ledger = std::make_unique<LedgerKeeper>(ledger, *store_, records);
-  if (installed == nullptr) return;
-  const std::string notice = StreamingNotice(
-      options_.model_dir, spec_, *installed, upkeep_.ledger->found_rates());
-  if (!notice.empty()) spdlog::info("{}", notice);
+  upkeep_.ledger =
+      std::make_unique<LedgerKeeper>(ledger, *store_, kept.records);
+  if (kept.records == nullptr) return;
   upkeep_.stored_experts = std::make_unique<StoredExperts>(
-      *records, installed->fetching(), *store_, *upkeep_.ledger);
+      *kept.records, *kept.fetching, *store_, *upkeep_.ledger);
   upkeep_.service = std::make_unique<StorageService>(*upkeep_.stored_experts);
+}
+
+void ExpertNode::TellStreaming(InstalledExperts& installed) const {
+  const std::string notice = StreamingNotice(
+      options_.model_dir, spec_, installed, upkeep_.ledger->found_rates());
+  if (!notice.empty()) spdlog::info("{}", notice);
 }
 
 ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }

@@ -4,6 +4,7 @@
 // Thread-safe after Start.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,9 +16,11 @@
 #include "expert_node/expert_engine.h"
 #include "expert_node/expert_service.h"
 #include "expert_node/options.h"
+#include "expert_node/slice_sender.h"
 #include "expert_node/storage/ledger_keeper.h"
 #include "expert_node/storage/memory_governor.h"
 #include "expert_node/storage/read_rate_meter.h"
+#include "expert_node/storage/share_store.h"
 #include "expert_node/storage/stored_experts.h"
 #include "expert_node/storage/tiered_store.h"
 #include "proto/expert.pb.h"
@@ -27,13 +30,21 @@ namespace deltafin {
 class InstalledExperts;
 class StorageService;
 
+// Experts on the drive that a node keeps and changes. Null: it reads shards
+// that are there for good.
+struct KeptExperts {
+  RecordStore* records = nullptr;
+  FetchingStore* fetching = nullptr;    // over the records
+  std::function<double()> source_rate;  // where what is missing comes from
+};
+
 class ExpertNode {
  public:
   // Opens the model, checks its experts, hashes its files if no digest is
   // given, takes the memory. Blocks on disk. Errors: those of ModelSpec,
-  // LocalStore, ManifestOfDirectory; INVALID_ARGUMENT when ram_bytes is below
-  // one expert; RESOURCE_EXHAUSTED, with the numbers, when it is more than the
-  // machine has.
+  // LocalStore, ManifestOfDirectory, ShareStore; INVALID_ARGUMENT when
+  // ram_bytes is below one expert; RESOURCE_EXHAUSTED, with the numbers, when
+  // it is more than the machine has.
   static absl::StatusOr<std::unique_ptr<ExpertNode>> Create(
       const ExpertNodeOptions& options);
 
@@ -66,9 +77,22 @@ class ExpertNode {
   double kernel_rate() const { return kernel_rate_; }
   ReadRateReport read_rate() const;
   v1::NodeCounters counters() const { return service_->counters(); }
+  // What is on this machine.
+  ExpertStore& experts() { return experts_; }
+  const ExpertStore& experts() const { return experts_; }
+  // Where the node holds its share alone; null: the whole model is at hand.
+  ShareStore* share() const { return share_; }
+  // Gives them to others.
+  SliceSender& slices() { return slices_; }
+  const SliceSender& slices() const { return slices_; }
+  // Blocks until no layer request is inside. False when the deadline passed
+  // first.
+  bool WaitUntilIdle(absl::Time deadline) {
+    return gate_.WaitUntilEmpty(deadline);
+  }
   // Memory for experts, as it is now.
   uint64_t tier_bytes() const { return store_->stats().capacity_bytes; }
-  // Null where the experts do not come from an installed model.
+  // Null where the experts come from released shards.
   StoredExperts* stored_experts() { return upkeep_.stored_experts.get(); }
 
   // Refuses new work, waits up to `drain` for what runs, then stops that at its
@@ -85,15 +109,19 @@ class ExpertNode {
   };
 
   ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
-             std::unique_ptr<TieredStore> store,
+             ExpertStore& experts, std::unique_ptr<TieredStore> store,
              std::unique_ptr<ReadRateMeter> meter);
-  // `installed` is below the tier, or null.
-  void BeginUpkeep(InstalledExperts* installed);
+  // `kept` is below the tier.
+  void BeginUpkeep(const KeptExperts& kept);
+  void TellStreaming(InstalledExperts& installed) const;
 
   const ExpertNodeOptions options_;
   const ModelSpec spec_;
   const std::unique_ptr<ReadRateMeter> meter_;  // null: nothing is told
+  ExpertStore& experts_;                        // of store_
   const std::unique_ptr<TieredStore> store_;
+  SliceSender slices_;
+  ShareStore* share_ = nullptr;  // of store_
   Upkeep upkeep_;
   double kernel_rate_ = 0;
   std::unique_ptr<ExpertEngine> engine_;

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/net/grpc_status.h"
 #include "expert_node/handshake.h"
+#include "expert_node/slice_service.h"
 
 namespace deltafin {
 namespace {
@@ -19,8 +20,8 @@ constexpr int kRunLayersMethod = 1;
 
 ExpertService::ExpertService(const v1::HandshakeReply& identity,
                              const LayerStreamContext& context,
-                             const TieredStore& store)
-    : identity_(identity), context_(context), store_(store) {
+                             const TieredStore& store, SliceSender& slices)
+    : identity_(identity), context_(context), store_(store), slices_(slices) {
   MarkMethodStreamed(
       kRunLayersMethod,
       new grpc::internal::BidiStreamingHandler<ExpertService, grpc::ByteBuffer,
@@ -54,6 +55,12 @@ grpc::Status ExpertService::GetCounters(grpc::ServerContext* /*context*/,
                                         v1::NodeCounters* reply) {
   *reply = counters();
   return grpc::Status::OK;
+}
+
+grpc::Status ExpertService::ReadSlices(
+    grpc::ServerContext* context, const v1::ReadSlicesRequest* request,
+    grpc::ServerWriter<v1::SliceBytes>* writer) {
+  return AnswerReadSlices(slices_, context, *request, writer);
 }
 
 v1::NodeCounters ExpertService::counters() const {

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "expert_node/layer_stream.h"
+#include "expert_node/slice_sender.h"
 #include "proto/expert.grpc.pb.h"
 
 namespace deltafin {
@@ -21,7 +22,8 @@ class ExpertService final : public v1::ExpertService::Service {
   // `identity`: what the handshake answers. The store counts what is read;
   // everything must outlive the service.
   ExpertService(const v1::HandshakeReply& identity,
-                const LayerStreamContext& context, const TieredStore& store);
+                const LayerStreamContext& context, const TieredStore& store,
+                SliceSender& slices);
 
   // OK or FAILED_PRECONDITION naming the field, both values and what to do.
   grpc::Status Handshake(grpc::ServerContext* context,
@@ -30,6 +32,11 @@ class ExpertService final : public v1::ExpertService::Service {
   grpc::Status GetCounters(grpc::ServerContext* context,
                            const v1::GetCountersRequest* request,
                            v1::NodeCounters* reply) override;
+
+  // Errors: those of SliceSender::Send.
+  grpc::Status ReadSlices(grpc::ServerContext* context,
+                          const v1::ReadSlicesRequest* request,
+                          grpc::ServerWriter<v1::SliceBytes>* writer) override;
 
   v1::NodeCounters counters() const;
 
@@ -49,6 +56,7 @@ class ExpertService final : public v1::ExpertService::Service {
   const v1::HandshakeReply identity_;
   const LayerStreamContext context_;
   const TieredStore& store_;
+  SliceSender& slices_;
   Mutex mutex_;
   absl::flat_hash_set<grpc::ServerContext*> streams_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

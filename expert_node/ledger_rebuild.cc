@@ -8,6 +8,7 @@
 #include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "expert_node/data_folder.h"
+#include "expert_node/model_files_client.h"
 #include "expert_node/storage/expert_index.h"
 #include "spdlog/fmt/fmt.h"
 
@@ -24,10 +25,10 @@ void Tell(const std::string& folder, const ExpertIndex& index) {
   std::fputs(text.c_str(), stdout);
 }
 
-absl::Status RebuildBesideRecords(const ExpertNodeOptions& options,
+absl::Status RebuildBesideRecords(const std::string& model_dir,
+                                  const std::string& folder,
                                   const std::string& digest) {
-  const std::string folder = InstalledPaths(options.model_dir).experts_folder();
-  ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::Load(options.model_dir));
+  ASSIGN_OR_RETURN(const ModelSpec spec, ModelSpec::Load(model_dir));
   ASSIGN_OR_RETURN(const std::unique_ptr<RecordStore> records,
                    RecordStore::Open(folder, RecordModel::Of(spec, digest),
                                      RecordStoreOptions()));
@@ -41,12 +42,20 @@ absl::Status RebuildBesideRecords(const ExpertNodeOptions& options,
 
 absl::Status RebuildLedger(const ExpertNodeOptions& options,
                            const std::string& data_dir) {
+  if (options.share) {
+    ASSIGN_OR_RETURN(const Manifest manifest,
+                     KnownModel(options.model_dir, /*with_shards=*/false));
+    return RebuildBesideRecords(
+        options.model_dir, options.share->experts_folder, manifest.Digest());
+  }
   ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
   ASSIGN_OR_RETURN(const Manifest manifest,
                    ManifestOfDirectory(options.model_dir, options.digest_cache,
                                        options.progress));
   if (layout != ModelLayout::kReleased) {
-    return RebuildBesideRecords(options, manifest.Digest());
+    return RebuildBesideRecords(
+        options.model_dir, InstalledPaths(options.model_dir).experts_folder(),
+        manifest.Digest());
   }
   if (data_dir.empty()) {
     return absl::InvalidArgumentError(

@@ -11,7 +11,7 @@
 
 namespace deltafin {
 
-// For an installed model the ledger beside its records, else that in
+// For an installed model or a share the ledger beside its records, else that in
 // `data_dir`. Heat and quota stay where they can be read. Prints what it
 // found. Errors: those of ManifestOfDirectory, RecordStore::Open (UNAVAILABLE
 // while a node runs) and ExpertIndex; INVALID_ARGUMENT where there is neither

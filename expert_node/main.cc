@@ -19,6 +19,7 @@
 #include "expert_node/node_flags.h"
 #include "expert_node/node_membership.h"
 #include "expert_node/node_metrics.h"
+#include "expert_node/share_membership.h"
 
 namespace deltafin {
 namespace {
@@ -76,32 +77,86 @@ absl::Status RefusedJoin(const std::string& coordinator,
       absl::IsInvalidArgument(why) ? kExitBadInput : kExitUnavailable);
 }
 
+// What a running node is a part of. Ends in the reverse order.
+struct Cluster {
+  std::unique_ptr<CoordinatorClient> coordinator;  // leaves at its end
+  std::unique_ptr<ShareFiller> filler;
+};
+
+Cluster Join(const NodeCommand& command, ExpertNode& node, DataFolder* folder,
+             PeerClient* peers, Ending& ending) {
+  Cluster cluster;
+  if (command.join.coordinator.empty()) return cluster;
+  const std::string& coordinator = command.join.coordinator;
+  const std::string& drive = command.options.share
+                                 ? command.options.share->experts_folder
+                                 : command.options.model_dir;
+  cluster.coordinator =
+      JoinCluster(command.join, drive, node, *folder,
+                  [&ending, &coordinator](const absl::Status& why) {
+                    ending.Ask(0, RefusedJoin(coordinator, why));
+                  });
+  if (peers != nullptr) {
+    cluster.filler = FillShare(node, *peers, *cluster.coordinator);
+  }
+  return cluster;
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> Metrics(const NodeCommand& command,
+                                                    const ExpertNode& node,
+                                                    const Cluster& cluster) {
+  if (command.metrics.empty()) return nullptr;
+  return ServeMetrics(command.metrics, [&node, &cluster](MetricsPage& page) {
+    AddNodeMetrics(node, page);
+    AddShareMetrics(cluster.filler == nullptr ? WholeShareOf(node)
+                                              : cluster.filler->report(),
+                    page);
+  });
+}
+
 // Until a signal or a refusal; a member meanwhile where it is to join. Says
 // that the node listens once a signal would end it well.
-absl::Status ServeUntilAsked(const NodeCommand& command, const ExpertNode& node,
-                             DataFolder* folder, TerminationSignal& signals) {
+absl::Status ServeUntilAsked(const NodeCommand& command, ExpertNode& node,
+                             DataFolder* folder, PeerClient* peers,
+                             TerminationSignal& signals) {
   Ending ending;
   const SignalHandling handling(signals, [&ending](int signal) {
     return ending.Ask(signal, absl::OkStatus());
   });
+  Cluster cluster = Join(command, node, folder, peers, ending);
+  ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> metrics,
+                   Metrics(command, node, cluster));
   std::printf("listening on %s\n", node.address().c_str());
   std::fflush(stdout);
-  std::unique_ptr<CoordinatorClient> client;  // leaves at its end
-  if (!command.join.coordinator.empty()) {
-    const std::string& coordinator = command.join.coordinator;
-    client = JoinCluster(command.join, command.options.model_dir, node, *folder,
-                         [&ending, &coordinator](const absl::Status& why) {
-                           ending.Ask(0, RefusedJoin(coordinator, why));
-                         });
-  }
-  return ending.Wait();
+  const absl::Status status = ending.Wait();
+  if (cluster.filler != nullptr) cluster.filler->Stop();
+  if (cluster.coordinator != nullptr) cluster.coordinator->Stop();
+  if (status.ok()) node.Shutdown(kDrain);
+  if (peers != nullptr) peers->Cancel();  // a copy under way
+  return status;
 }
 
-// Only an installed model may want experts of the Hub.
-absl::StatusOr<HubAccess> HubAccessOfMachine(const std::string& model_dir) {
-  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(model_dir));
-  if (layout == ModelLayout::kReleased) return HubAccess{};
+// Only what is fetched from it wants access to the Hub.
+absl::StatusOr<HubAccess> HubAccessOfMachine(const ExpertNodeOptions& options) {
+  bool wants = options.share && options.share->repository;
+  if (!options.share) {
+    ASSIGN_OR_RETURN(const ModelLayout layout,
+                     LayoutOfModel(options.model_dir));
+    wants = layout == ModelLayout::kInstalled;
+  }
+  if (!wants) return HubAccess{};
   return ReadHubAccess([](const char* name) { return std::getenv(name); });
+}
+
+// What the coordinator tells of the model; null where the node has it.
+absl::StatusOr<std::unique_ptr<PeerClient>> PrepareShare(NodeCommand& command) {
+  if (!command.options.share) return nullptr;
+  const absl::Status learned = LearnModel(command.join, &command.options);
+  if (!learned.ok()) return RefusedJoin(command.join.coordinator, learned);
+  ASSIGN_OR_RETURN(std::unique_ptr<PeerClient> peers,
+                   ReachPeers(command.join, command.options));
+  command.options.share->peers = peers.get();
+  return peers;
 }
 
 absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
@@ -113,8 +168,9 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
     command.options.data_dir = command.join.data_dir;
     command.options.sustained_read = folder->sustained_read();
   }
-  ASSIGN_OR_RETURN(command.options.hub,
-                   HubAccessOfMachine(command.options.model_dir));
+  ASSIGN_OR_RETURN(command.options.hub, HubAccessOfMachine(command.options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<PeerClient> peers,
+                   PrepareShare(command));
   ASSIGN_OR_RETURN(const std::unique_ptr<ExpertNode> node,
                    ExpertNode::Create(command.options));
   RETURN_IF_ERROR(node->MeasureKernel());
@@ -123,25 +179,24 @@ absl::Status Serve(NodeCommand command, TerminationSignal& signals) {
   spdlog::info("model {} kernel {} threads {} expert tier {} bytes",
                command.options.model_dir, identity.kernel(), identity.threads(),
                identity.ram_bytes());
-  std::unique_ptr<HttpServer> metrics;
-  if (!command.metrics.empty()) {
-    ASSIGN_OR_RETURN(metrics,
-                     ServeMetrics(command.metrics, [&node](MetricsPage& page) {
-                       AddNodeMetrics(*node, page);
-                     }));
-  }
-  const absl::Status status =
-      ServeUntilAsked(command, *node, folder.get(), signals);
-  if (status.ok()) node->Shutdown(kDrain);
-  return status;
+  return ServeUntilAsked(command, *node, folder.get(), peers.get(), signals);
+}
+
+// Where the experts lie that a node of these options serves.
+absl::StatusOr<std::string> ExpertsFolder(const ExpertNodeOptions& options) {
+  if (options.share) return options.share->experts_folder;
+  ASSIGN_OR_RETURN(const ModelLayout layout, LayoutOfModel(options.model_dir));
+  return layout == ModelLayout::kReleased
+             ? options.model_dir
+             : InstalledPaths(options.model_dir).experts_folder();
 }
 
 absl::Status Run(const NodeCommand& command, TerminationSignal& signals) {
   const std::string& data_dir = command.join.data_dir;
   if (command.rebuild_ledger) return RebuildLedger(command.options, data_dir);
   if (command.measure_disk > absl::ZeroDuration()) {
-    return RunDiskMeasurement(command.options.model_dir, data_dir,
-                              command.measure_disk);
+    ASSIGN_OR_RETURN(const std::string folder, ExpertsFolder(command.options));
+    return RunDiskMeasurement(folder, data_dir, command.measure_disk);
   }
   return Serve(command, signals);
 }

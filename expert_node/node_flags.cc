@@ -32,8 +32,10 @@ coordinator:
 
 or let them join a coordinator that runs:
   deltafin serve --model /models/Kimi-K3 --cluster
-  deltafin-node --model /models/Kimi-K3 --listen 127.0.0.1:7400
-      --join 127.0.0.1:8500 --data /var/lib/deltafin
+  deltafin-node --listen 127.0.0.1:7400 --join 127.0.0.1:8500
+      --data /var/lib/deltafin
+
+Such a node fills its share of the experts from the other nodes while it works.
 
 When it is ready it prints one line, "listening on HOST:PORT"; port 0 takes a
 free one. Beyond the loopback interface it needs credentials
@@ -53,7 +55,7 @@ constexpr int kMaxMeasureSeconds = 3600;
 struct Flags {
   std::string config;
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
-  std::optional<std::string> join, data, advertise, metrics;
+  std::optional<std::string> join, data, advertise, metrics, quota, reserve;
   std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
   std::optional<uint32_t> threads, keepalive_ms;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
@@ -83,8 +85,13 @@ void AddCredentialFlags(CLI::App& app, Flags& flags) {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", "deltafin-node " DELTAFIN_VERSION);
-  app.add_option("--model", flags.model,
-                 "Model directory: config.json, index and shards");
+  app.add_option(
+      "--model", flags.model,
+      "Model directory: released files, or an installed model. With "
+      "--join it may be left out: the node learns the model from the "
+      "coordinator and holds its share of it in --data; or "
+      "OWNER/NAME[@REVISION], a repository that it fetches from what "
+      "no other node has");
   app.add_option(
       "--listen", flags.listen,
       "HOST:PORT to serve on; beyond loopback with credentials only");
@@ -92,8 +99,13 @@ void AddFlags(CLI::App& app, Flags& flags) {
                  "HOST:PORT of the coordinator whose cluster to join (deltafin "
                  "serve --cluster)");
   app.add_option("--data", flags.data,
-                 "Folder that keeps the node's id between starts; one process "
-                 "has it. Required with --join");
+                 "Folder that keeps the node's id and its share of the experts "
+                 "between starts; one process has it. Required with --join");
+  app.add_option("--quota", flags.quota,
+                 "Most bytes of experts that the share takes, as 800G. "
+                 "Default: no bound");
+  app.add_option("--reserve", flags.reserve,
+                 "Bytes of the drive left to others. Default: 1G");
   app.add_option("--advertise", flags.advertise,
                  "HOST:PORT where the coordinator reaches this node. Default: "
                  "where it listens");
@@ -173,6 +185,8 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.join) config.set_join(*flags.join);
   if (flags.data) config.set_data(*flags.data);
   if (flags.advertise) config.set_advertise(*flags.advertise);
+  if (flags.quota) config.set_quota(*flags.quota);
+  if (flags.reserve) config.set_reserve(*flags.reserve);
   if (flags.cluster_token_file) {
     config.set_cluster_token_file(*flags.cluster_token_file);
   }

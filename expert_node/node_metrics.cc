@@ -64,6 +64,27 @@ constexpr MetricInfo kKernelRate = {
     "deltafin_node_kernel_bytes_per_second", kGauge,
     "Bytes of experts through the kernel, as measured at the start"};
 
+constexpr MetricInfo kSentBytes = {
+    "deltafin_node_sent_slice_bytes_total", kCounter,
+    "Bytes of experts given to other machines' drives"};
+constexpr MetricInfo kHeld = {"deltafin_node_held_slices", kGauge,
+                              "Slices of experts on the drive"};
+constexpr MetricInfo kMissing = {
+    "deltafin_node_missing_slices", kGauge,
+    "Slices that the node is meant to hold and lacks"};
+constexpr MetricInfo kCopied = {
+    "deltafin_node_copied_slices_total", kCounter,
+    "Slices copied to the drive ahead of their use"};
+constexpr MetricInfo kCopiedBytes = {
+    "deltafin_node_copied_bytes_total", kCounter,
+    "Bytes of experts copied to the drive ahead of their use"};
+constexpr MetricInfo kFailedCopies = {"deltafin_node_failed_copies_total",
+                                      kCounter, "Copies that did not succeed"};
+constexpr MetricInfo kRemoved = {"deltafin_node_removed_slices_total", kCounter,
+                                 "Slices removed to make room"};
+constexpr MetricInfo kCopyRate = {"deltafin_node_copy_bytes_per_second", kGauge,
+                                  "Rate of copying, lately"};
+
 double Seconds(int64_t microseconds) {
   return static_cast<double>(microseconds) * 1e-6;
 }
@@ -102,6 +123,17 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kSustained, read.sustained);
   page.Add(kThrottled, read.throttled ? 1 : 0);
   page.Add(kKernelRate, node.kernel_rate());
+  page.Add(kSentBytes, Number(node.slices().bytes_sent()));
+}
+
+void AddShareMetrics(const ShareReport& share, MetricsPage& page) {
+  page.Add(kHeld, Number(share.held_slices));
+  page.Add(kMissing, Number(share.missing_slices));
+  page.Add(kCopied, Number(share.copied_slices));
+  page.Add(kCopiedBytes, Number(share.copied_bytes));
+  page.Add(kFailedCopies, Number(share.failed_copies));
+  page.Add(kRemoved, Number(share.removed_slices));
+  page.Add(kCopyRate, share.bytes_per_second);
 }
 
 }  // namespace deltafin

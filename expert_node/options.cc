@@ -1,8 +1,12 @@
 #include "expert_node/options.h"
 
+#include <filesystem>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/base/memory_budget.h"
+#include "common/base/random_id.h"
 #include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "spdlog/fmt/fmt.h"
@@ -63,6 +67,48 @@ void CheckJoin(const v1::NodeConfig& config, FieldErrors& errors) {
   if (!safe.ok()) errors.Add("join", safe);
 }
 
+// A size that may be left out.
+void ReadSize(std::string_view field, const std::string& text,
+              FieldErrors& errors, uint64_t* bytes) {
+  if (text.empty()) return;
+  const absl::StatusOr<uint64_t> size = ParseByteSize(text);
+  if (!size.ok()) return errors.Add(field, size.status());
+  *bytes = *size;
+}
+
+// The model is a folder; or there is none, or a repository, and the node holds
+// its share in its data folder.
+void ReadModel(const v1::NodeConfig& config, FieldErrors& errors,
+               ExpertNodeOptions* options) {
+  ShareOptions share;
+  ReadSize("quota", config.quota(), errors, &share.quota_bytes);
+  ReadSize("reserve", config.reserve(), errors, &share.reserve_bytes);
+  options->model_dir = config.model();
+  std::error_code error;
+  const bool is_folder = std::filesystem::exists(config.model(), error);
+  const absl::StatusOr<ModelRevision> repository =
+      ParseModelRevision(config.model());
+  const bool has_share = !config.join().empty() && !is_folder &&
+                         (config.model().empty() || repository.ok());
+  if (!has_share) {
+    if (config.model().empty()) {
+      errors.Add("model",
+                 "missing, want a model directory; a node that joins "
+                 "a coordinator learns the model from it");
+    }
+    if (!config.quota().empty() || !config.reserve().empty()) {
+      errors.Add("quota and reserve",
+                 "are for the share of a node that joins without a model "
+                 "directory");
+    }
+    return;
+  }
+  if (!config.model().empty()) share.repository = *repository;
+  share.experts_folder = config.data() + "/experts";
+  options->model_dir = config.data() + "/model";
+  options->share = std::move(share);
+}
+
 }  // namespace
 
 absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
@@ -77,17 +123,15 @@ absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
     errors.Add("advertise", "tells a coordinator, and join names none");
   }
   if (absl::Status status = errors.status(); !status.ok()) return status;
-  return NodeJoinOptions{config.join(), config.data(), config.advertise(), {}};
+  return NodeJoinOptions{
+      config.join(), config.data(), config.advertise(), {}, RandomNumber()};
 }
 
 absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     const v1::NodeConfig& config) {
   FieldErrors errors;
   ExpertNodeOptions options;
-  options.model_dir = config.model();
-  if (config.model().empty()) {
-    errors.Add("model", "missing, want a model directory");
-  }
+  ReadModel(config, errors, &options);
   options.listen = config.listen();
   if (config.listen().empty()) {
     errors.Add("listen", "missing, want HOST:PORT");
@@ -102,14 +146,7 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
       !files.ok()) {
     errors.Add("credentials", files);
   }
-  if (!config.ram().empty()) {
-    const absl::StatusOr<uint64_t> bytes = ParseByteSize(config.ram());
-    if (!bytes.ok()) {
-      errors.Add("ram", bytes.status());
-    } else {
-      options.ram_bytes = *bytes;
-    }
-  }
+  ReadSize("ram", config.ram(), errors, &options.ram_bytes);
   if (config.threads() > kMaxThreads) {
     errors.Add("threads", fmt::format("{}, want 0 (one per core) to {}",
                                       config.threads(), kMaxThreads));

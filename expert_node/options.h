@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,14 +16,33 @@
 #include "common/net/keepalive.h"
 #include "expert_node/request_queue.h"
 #include "expert_node/storage/hub_environment.h"
+#include "expert_node/storage/peer_store.h"
+#include "expert_node/storage/record_store.h"
 #include "kernels/kernel_registry.h"
 #include "proto/config.pb.h"
 
 namespace deltafin {
 
+// A node that holds only its share of the model, in its data folder.
+struct ShareOptions {
+  std::string experts_folder;
+  // Bytes of experts that it may hold.
+  uint64_t quota_bytes = RecordStoreOptions::kNoQuota;
+  // Bytes of the drive that are left to others.
+  uint64_t reserve_bytes = uint64_t{1} << 30;
+  // Where the node fetches released experts itself, when nobody in the cluster
+  // has them. Empty: nowhere.
+  std::optional<ModelRevision> repository;
+  // The rest of the cluster; must outlive the node. Set by the assembly.
+  SlicePeers* peers = nullptr;
+};
+
 struct ExpertNodeOptions {
-  // Directory of released shards, or an installed model. Required.
+  // Directory of released shards, or an installed model; with a share the
+  // folder with the model's small files. Required.
   std::string model_dir;
+  // Set: experts lie there, not in model_dir.
+  std::optional<ShareOptions> share;
   // How an installed model reaches the Hub for experts that it lacks.
   HubAccess hub;
   // SHA-256 hex of the model's manifest, where the caller knows it. Empty:
@@ -80,7 +100,8 @@ struct NodeJoinOptions {
   std::string data_dir;
   // HOST:PORT where the coordinator reaches this node. Empty: where it listens.
   std::string advertise;
-  Credentials credentials;  // to the coordinator
+  Credentials credentials;   // to the coordinator and other nodes
+  uint64_t incarnation = 0;  // of this process
 };
 
 // The options that a configuration (file and flags merged) describes. Checks

@@ -18,10 +18,12 @@
 #include "coordinator/cli/stats_table.h"
 #include "coordinator/cluster/admin_service.h"
 #include "coordinator/cluster/cluster_service.h"
+#include "coordinator/cluster/model_files.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/frontend/inference_service.h"
 #include "coordinator/http_api.h"
+#include "coordinator/slice_supply.h"
 #include "expert_node/storage_service.h"
 
 namespace deltafin {
@@ -169,12 +171,20 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
   InferenceService service(DescribeService(coordinator),
                            coordinator.tokenizer(), coordinator.scheduler());
   Membership& membership = coordinator.membership();
-  ClusterService cluster(membership.registry());
+  const ModelIdentity& model = coordinator.model();
+  const ModelFiles files(model.dir, model.manifest);
+  ClusterService cluster(membership.registry(), &files);
+  SliceSupply slices(
+      {model.dir, model.spec, model.manifest_digest, coordinator.hub()},
+      membership.own_node());
   AdminService admin(membership.registry(), [&coordinator](uint64_t request) {
     return coordinator.scheduler().Explain(request);
   });
   std::vector<grpc::Service*> services{&service, &admin};
-  if (coordinator.accepts_nodes()) services.push_back(&cluster);
+  if (coordinator.accepts_nodes()) {
+    services.push_back(&cluster);
+    services.push_back(&slices.service());
+  }
   std::unique_ptr<StorageService> storage;
   if (StoredExperts* const stored = membership.stored_experts()) {
     storage = std::make_unique<StorageService>(*stored);
@@ -184,11 +194,12 @@ absl::Status ServeCommand::Serve(Coordinator& coordinator,
                    ServerLifecycle::Start(server_options, services));
   std::unique_ptr<HttpServer> metrics;
   if (!coordinator.metrics_listen().empty()) {
-    ASSIGN_OR_RETURN(metrics, ServeMetrics(coordinator.metrics_listen(),
-                                           [&coordinator](MetricsPage& page) {
-                                             AddCoordinatorMetrics(coordinator,
-                                                                   page);
-                                           }));
+    ASSIGN_OR_RETURN(
+        metrics,
+        ServeMetrics(coordinator.metrics_listen(), [&](MetricsPage& page) {
+          AddCoordinatorMetrics(coordinator, page);
+          AddSupplyMetrics(slices, page);
+        }));
   }
   std::unique_ptr<HttpApi> http;
   if (!http_options.listen.empty()) {

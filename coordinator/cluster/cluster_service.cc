@@ -45,4 +45,27 @@ grpc::Status ClusterService::Leave(grpc::ServerContext*,
   return ToGrpc(registry_.Leave(*request));
 }
 
+grpc::Status ClusterService::FindOwners(grpc::ServerContext*,
+                                        const v1::FindOwnersRequest* request,
+                                        v1::FindOwnersReply* reply) {
+  absl::StatusOr<v1::FindOwnersReply> found = registry_.FindOwners(*request);
+  if (!found.ok()) return ToGrpc(found.status());
+  *reply = *std::move(found);
+  return grpc::Status::OK;
+}
+
+grpc::Status ClusterService::GetModelFiles(
+    grpc::ServerContext* context, const v1::GetModelFilesRequest* request,
+    grpc::ServerWriter<v1::ModelFilePiece>* writer) {
+  if (files_ == nullptr) {
+    return {grpc::StatusCode::UNIMPLEMENTED,
+            "this coordinator gives no model files: start the node with "
+            "--model"};
+  }
+  return ToGrpc(files_->Send(
+      request->with_shards(), [&](const v1::ModelFilePiece& piece) {
+        return !context->IsCancelled() && writer->Write(piece);
+      }));
+}
+
 }  // namespace deltafin

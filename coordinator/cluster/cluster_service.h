@@ -4,7 +4,9 @@
 #pragma once
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/sync_stream.h>
 
+#include "coordinator/cluster/model_files.h"
 #include "coordinator/cluster/node_registry.h"
 #include "proto/cluster.grpc.pb.h"
 
@@ -12,8 +14,11 @@ namespace deltafin {
 
 class ClusterService final : public v1::ClusterService::Service {
  public:
-  // `registry` must outlive the service.
-  explicit ClusterService(NodeRegistry& registry) : registry_(registry) {}
+  // `registry` and `files` must outlive the service; without files nodes have
+  // to bring the model.
+  explicit ClusterService(NodeRegistry& registry,
+                          const ModelFiles* files = nullptr)
+      : registry_(registry), files_(files) {}
 
   // Errors: the registry's.
   grpc::Status Join(grpc::ServerContext* context,
@@ -28,9 +33,17 @@ class ClusterService final : public v1::ClusterService::Service {
   grpc::Status Leave(grpc::ServerContext* context,
                      const v1::LeaveRequest* request,
                      v1::LeaveReply* reply) override;
+  grpc::Status FindOwners(grpc::ServerContext* context,
+                          const v1::FindOwnersRequest* request,
+                          v1::FindOwnersReply* reply) override;
+  // Errors: UNIMPLEMENTED without files; those of ModelFiles::Send.
+  grpc::Status GetModelFiles(
+      grpc::ServerContext* context, const v1::GetModelFilesRequest* request,
+      grpc::ServerWriter<v1::ModelFilePiece>* writer) override;
 
  private:
   NodeRegistry& registry_;
+  const ModelFiles* const files_;
 };
 
 }  // namespace deltafin

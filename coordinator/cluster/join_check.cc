@@ -118,4 +118,8 @@ absl::Status CheckLeaveFields(const v1::LeaveRequest& request) {
   return CheckProcess(request.node_id(), request.incarnation());
 }
 
+absl::Status CheckFindOwnersFields(const v1::FindOwnersRequest& request) {
+  return CheckProcess(request.node_id(), request.incarnation());
+}
+
 }  // namespace deltafin

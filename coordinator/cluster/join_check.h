@@ -16,6 +16,8 @@ absl::Status CheckJoinFields(const v1::JoinRequest& request);
 absl::Status CheckHeartbeatFields(const v1::HeartbeatRequest& request);
 absl::Status CheckNextCopiesFields(const v1::NextCopiesRequest& request);
 absl::Status CheckLeaveFields(const v1::LeaveRequest& request);
+// The asker alone: the run is checked against the model.
+absl::Status CheckFindOwnersFields(const v1::FindOwnersRequest& request);
 
 // OK when the address may be called: where only this machine may be, its host
 // is a loopback address. REQUIRES: an address that CheckJoinFields accepts.

@@ -106,6 +106,11 @@ class NodeRegistry : public ClusterView {
   absl::StatusOr<v1::NextCopiesReply> NextCopies(
       const v1::NextCopiesRequest& request);
 
+  // Who has slices that a member lacks. Errors: INVALID_ARGUMENT; NOT_FOUND as
+  // Heartbeat.
+  absl::StatusOr<v1::FindOwnersReply> FindOwners(
+      const v1::FindOwnersRequest& request);
+
   // Takes a member out of service for new work. `node`: its id, an unambiguous
   // beginning of it, or its address. It stays out when it joins again, until
   // EndDrain. What it alone has is copied by others. Returns its slot. Errors:

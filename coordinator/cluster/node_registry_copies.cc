@@ -99,6 +99,7 @@ absl::StatusOr<v1::NextCopiesReply> NodeRegistry::NextCopies(
     reply.set_epoch(placement_->epoch());
     wanted.slot = table_.FindId(request.node_id());
     if (plan_ == nullptr || !HasMember(*plan_, wanted.slot, record->id)) {
+      reply.set_not_planned(true);
       reply.set_retry_ms(ToMilliseconds(kSoon));
       return reply;
     }

@@ -2,6 +2,8 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
+
 #include "common/base/memory_budget.h"
 #include "common/base/status_macros.h"
 
@@ -52,6 +54,14 @@ bool DriveRoom::Has(uint64_t bytes) const {
   const uint64_t free = free_bytes();
   MutexLock lock(mutex_);
   return Check(bytes, free).ok();
+}
+
+uint64_t DriveRoom::left() const {
+  const uint64_t free = free_bytes();
+  MutexLock lock(mutex_);
+  const uint64_t taken = unwritten_bytes_ + reserve_bytes_;
+  return std::min(quota_bytes_ - std::min(quota_bytes_, held_bytes_),
+                  free - std::min(free, taken));
 }
 
 void DriveRoom::SetQuota(uint64_t quota_bytes) {

@@ -31,6 +31,8 @@ class DriveRoom {
   // Bytes that were held when the folder was opened.
   void Found(uint64_t bytes);
   bool Has(uint64_t bytes) const;
+  // The most for which Has says true.
+  uint64_t left() const;
 
   void SetQuota(uint64_t quota_bytes);
   uint64_t quota_bytes() const;

@@ -39,6 +39,17 @@ class ExpertStore {
     return true;
   }
 
+  // The part of it that is on this machine: its Read answers NOT_FOUND for a
+  // run that is not wholly there, and never asks the network. Lives as long as
+  // this does.
+  virtual ExpertStore& held() { return *this; }
+
+  // Bit s: slice s of an expert is on this machine. Steps of held_version()
+  // tell when any of them changes; 0: all are, for good. Thread-safe.
+  virtual uint64_t HeldMask(ExpertKey /*key*/) const {
+    return (uint64_t{2} << (shape().num_slices() - 1)) - 1;
+  }
+  virtual uint64_t held_version() const { return 0; }
   // Slices of an expert that one read may take alone without costing more than
   // with the others: what is not urgent is read in such pieces.
   virtual int slices_per_read() const { return shape().num_slices(); }

@@ -145,6 +145,48 @@ absl::Status FetchingStore::Fetch(Request& request, SliceRun run) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<uint64_t> FetchingStore::Fill(ExpertKey key, SliceRun run,
+                                             ReadMissing read) {
+  BeginFetch(key);
+  const uint64_t held = records_.HeldMask(key);
+  absl::Status status;
+  uint64_t bytes = 0;
+  for (int at = run.first; at < run.first + run.count && status.ok();) {
+    int end = at;
+    while (end < run.first + run.count && (held >> end & 1) == 0) ++end;
+    if (end > at) {
+      status = FillMissing(key, {at, end - at}, read);
+      if (status.ok()) bytes += BytesOf({at, end - at});
+    }
+    at = std::max(end, at + 1);
+  }
+  EndFetch(key);
+  RETURN_IF_ERROR(status);
+  return bytes;
+}
+
+absl::Status FetchingStore::FillMissing(ExpertKey key, SliceRun missing,
+                                        ReadMissing read) {
+  if (!records_.HasRoom(BytesOf(missing))) {
+    return absl::ResourceExhaustedError(records_.folder() +
+                                        ": the drive or its quota is full");
+  }
+  Install install = {key, missing, std::vector<uint8_t>(BytesOf(missing))};
+  std::vector<uint8_t*> slices;
+  for (int i = 0; i < missing.count; ++i) {
+    slices.push_back(install.bytes.data() + BytesOf({missing.first, i}));
+  }
+  ASSIGN_OR_RETURN(const uint64_t read_bytes, read(missing, slices));
+  {
+    MutexLock lock(mutex_);
+    ++stats_.fetches;
+    stats_.bytes_fetched += read_bytes;
+  }
+  const absl::Status installed = InstallOnDrive(install);
+  Count(installed);
+  return installed;
+}
+
 absl::StatusOr<uint64_t> FetchingStore::ReadLower(Request& request,
                                                   SliceRun run) {
   const auto read = [&] {

@@ -56,6 +56,15 @@ class FetchingStore : public ExpertStore {
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
       absl::FunctionRef<void(int slice)> ready) override;
 
+  using ReadMissing = absl::FunctionRef<absl::StatusOr<uint64_t>(
+      SliceRun missing, std::span<uint8_t* const> out)>;
+
+  // Brings what is missing of `run` to the drive by `read`, which is called for
+  // each missing part as ExpertStore::Read is, and keeps it before it returns.
+  // Takes its turn with readers of the expert. Returns the bytes of slices that
+  // came. Blocks. Errors: those of `read` and of RecordStore::Install.
+  absl::StatusOr<uint64_t> Fill(ExpertKey key, SliceRun run, ReadMissing read);
+
   // Blocks until everything fetched so far is on the drive or given up.
   void WaitForInstalls();
 
@@ -72,6 +81,7 @@ class FetchingStore : public ExpertStore {
 
   absl::Status ReadHeld(Request& request, SliceRun run);
   absl::Status Fetch(Request& request, SliceRun run);
+  absl::Status FillMissing(ExpertKey key, SliceRun missing, ReadMissing read);
   absl::StatusOr<uint64_t> ReadLower(Request& request, SliceRun run);
   void BeginFetch(ExpertKey key);
   void EndFetch(ExpertKey key);

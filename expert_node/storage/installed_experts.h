@@ -34,6 +34,11 @@ class InstalledExperts : public ExpertStore {
   bool IsNear(ExpertKey key, SliceRun run) const override {
     return records_->Holds(key, run);
   }
+  ExpertStore& held() override { return *records_; }
+  uint64_t HeldMask(ExpertKey key) const override {
+    return records_->HeldMask(key);
+  }
+  uint64_t held_version() const override { return records_->held_version(); }
   int slices_per_read() const override { return records_->slices_per_read(); }
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,

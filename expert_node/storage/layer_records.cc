@@ -12,10 +12,10 @@
 namespace deltafin {
 namespace {
 
-// Slices are read together until they reach this, three of the full model:
+// Slices are read together until they reach this, four of the full model:
 // smaller requests cost more of the processor, larger ones let the first slice
 // wait longer.
-constexpr size_t kPieceBytes = size_t{4} << 20;
+constexpr size_t kPieceBytes = size_t{5} << 20;
 
 // An index with more dead entries than this, and than live ones, is rewritten
 // when it is opened.
@@ -77,6 +77,7 @@ void LayerRecords::ChangeHeld(Expert& expert, uint64_t held) {
       uint64_t(std::popcount(held)) - uint64_t(std::popcount(expert.held));
   shared_.held_experts += count(held != 0) - count(expert.held != 0);
   shared_.complete_experts += count(held == all) - count(expert.held == all);
+  if (held != expert.held) ++shared_.held_version;
   expert.held = held;
   if (held == 0) expert.identity.reset();
 }

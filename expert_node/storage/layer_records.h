@@ -38,6 +38,7 @@ struct RecordShared {
   DriveTurns turns;            // of reads
   ReadRateMeter* const meter;  // null: nobody is told of reads
   BufferPool buffers;
+  std::atomic<uint64_t> held_version{1};
   std::atomic<uint64_t> held_slices{0};
   std::atomic<uint64_t> held_experts{0};
   std::atomic<uint64_t> complete_experts{0};

@@ -106,6 +106,13 @@ bool RecordStore::Holds(ExpertKey key, SliceRun run) const {
   return ((*layer)->HeldMask(key.expert) & wanted) == wanted;
 }
 
+uint64_t RecordStore::HeldMask(ExpertKey key) const {
+  const LayerRecords* const layer = FindLayer(key);
+  return layer == nullptr ? 0 : layer->HeldMask(key.expert);
+}
+
+uint64_t RecordStore::held_version() const { return shared_->held_version; }
+
 std::vector<SliceRun> RecordStore::HeldSlices(ExpertKey key) const {
   const LayerRecords* const layer = FindLayer(key);
   if (layer == nullptr) return {};
@@ -156,6 +163,7 @@ RecordStoreStats RecordStore::stats() const {
   stats.complete_experts = shared.complete_experts;
   stats.quota_bytes = shared.room.quota_bytes();
   stats.free_bytes = shared.room.free_bytes();
+  stats.room_bytes = shared.room.left();
   stats.bytes_read = shared.bytes_read;
   stats.bytes_installed = shared.bytes_installed;
   stats.corrupt_slices = shared.corrupt_slices;

@@ -61,6 +61,7 @@ struct RecordStoreStats {
   uint64_t complete_experts = 0;  // with every slice
   uint64_t quota_bytes = 0;
   uint64_t free_bytes = 0;  // of the file system, the reserve included
+  uint64_t room_bytes = 0;  // that quota and reserve leave
   uint64_t bytes_read = 0;  // from the drive
   uint64_t bytes_installed = 0;
   uint64_t corrupt_slices = 0;   // dropped: digest, NaN scale or read error
@@ -98,10 +99,18 @@ class RecordStore : public ExpertStore {
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
       absl::FunctionRef<void(int slice)> ready) override;
 
-  // Errors: INVALID_ARGUMENT for a name outside the model.
+  // INVALID_ARGUMENT for a name outside the model.
   absl::Status CheckName(ExpertKey key, SliceRun run) const {
     return LayerOf(key, run).status();
   }
+
+  uint64_t HeldMask(ExpertKey key) const override;
+  // From 1 on; steps with every slice that comes or goes.
+  uint64_t held_version() const override;
+  bool IsNear(ExpertKey key, SliceRun run) const override {
+    return Holds(key, run);
+  }
+
   // Every slice of the run is held. Never blocks on the drive.
   bool Holds(ExpertKey key, SliceRun run) const;
   // The slices held, ascending, as runs that do not touch each other.

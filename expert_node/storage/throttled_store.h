@@ -25,6 +25,10 @@ class ThrottledStore : public ExpertStore {
     return lower_->IsNear(key, run);
   }
 
+  uint64_t HeldMask(ExpertKey key) const override {
+    return lower_->HeldMask(key);
+  }
+  uint64_t held_version() const override { return lower_->held_version(); }
   int slices_per_read() const override { return lower_->slices_per_read(); }
 
   // Slices become ready at the pace of the disk.

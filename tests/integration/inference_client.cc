@@ -10,9 +10,10 @@
 
 namespace deltafin::testing {
 
-ServeProcess::ServeProcess(const Words& flags, const std::string& listen) {
+ServeProcess::ServeProcess(const Words& flags, const std::string& listen,
+                           const ProcessOptions& options) {
   auto process = Process::Start(
-      Join({DeltafinBinary(), "serve", "--listen", listen}, flags));
+      Join({DeltafinBinary(), "serve", "--listen", listen}, flags), options);
   EXPECT_TRUE(process.ok()) << process.status();
   process_ = *std::move(process);
   const absl::StatusOr<std::string> address = WaitForAddress(*process_);

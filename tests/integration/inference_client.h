@@ -18,7 +18,8 @@ class ServeProcess {
  public:
   // Waits until it listens. Fails the calling test otherwise.
   explicit ServeProcess(const Words& flags,
-                        const std::string& listen = "127.0.0.1:0");
+                        const std::string& listen = "127.0.0.1:0",
+                        const ProcessOptions& options = {});
 
   Process& process() { return *process_; }
   const std::string& address() const { return address_; }

@@ -24,10 +24,13 @@ std::chrono::system_clock::time_point Soon() {
 
 }  // namespace
 
-JoinedCluster::JoinedCluster(const Words& serve_flags)
+JoinedCluster::JoinedCluster(const Words& serve_flags,
+                             const ProcessOptions& server)
     : serve_flags_(
           Join({"--cluster", "--state", dir_.File("state")}, serve_flags)),
-      server_(std::make_unique<ServeProcess>(serve_flags_)) {}
+      server_options_(server),
+      server_(std::make_unique<ServeProcess>(serve_flags_, "127.0.0.1:0",
+                                             server)) {}
 
 void JoinedCluster::RestartServer() {
   const std::string address = server_->address();
@@ -35,7 +38,8 @@ void JoinedCluster::RestartServer() {
   const auto code = server_->process().Wait(kPatience);
   ASSERT_TRUE(code.ok()) << code.status();
   EXPECT_EQ(*code, 0);
-  server_ = std::make_unique<ServeProcess>(serve_flags_, address);
+  server_ =
+      std::make_unique<ServeProcess>(serve_flags_, address, server_options_);
 }
 
 std::string JoinedCluster::FolderOf(const std::string& name) const {
@@ -43,10 +47,18 @@ std::string JoinedCluster::FolderOf(const std::string& name) const {
 }
 
 void JoinedCluster::StartNode(const std::string& name, const Words& flags) {
+  Run(name, Join({"--model", NanoModelDir()}, flags));
+}
+
+void JoinedCluster::StartSharingNode(const std::string& name,
+                                     const Words& flags) {
+  Run(name, flags);
+}
+
+void JoinedCluster::Run(const std::string& name, const Words& flags) {
   auto process = Process::Start(
-      Join({DeltafinNodeBinary(), "--model", NanoModelDir(), "--listen",
-            "127.0.0.1:0", "--threads", "1", "--join", server_->address(),
-            "--data", FolderOf(name)},
+      Join({DeltafinNodeBinary(), "--listen", "127.0.0.1:0", "--threads", "1",
+            "--join", server_->address(), "--data", FolderOf(name)},
            flags));
   ASSERT_TRUE(process.ok()) << process.status();
   const auto is_it = [&name](const Node& node) { return node.name == name; };

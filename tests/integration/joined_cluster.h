@@ -19,7 +19,8 @@ class JoinedCluster {
  public:
   // Starts the coordinator alone. Fails the calling test where that fails; all
   // methods do.
-  explicit JoinedCluster(const Words& serve_flags = {});
+  explicit JoinedCluster(const Words& serve_flags = {},
+                         const ProcessOptions& server = {});
 
   ServeProcess& server() { return *server_; }
   // Ends the coordinator with SIGTERM and starts it again at its address.
@@ -27,6 +28,9 @@ class JoinedCluster {
 
   // Starts a node with the data folder of this name.
   void StartNode(const std::string& name, const Words& flags = {});
+  // The same without a model: it learns it from the coordinator and holds its
+  // share.
+  void StartSharingNode(const std::string& name, const Words& flags = {});
   // Removes what is in the data folder. REQUIRES: the node does not run.
   void WipeNode(const std::string& name);
   void KillNode(const std::string& name);  // SIGKILL
@@ -45,6 +49,8 @@ class JoinedCluster {
   bool IsServing();
 
  private:
+  void Run(const std::string& name, const Words& flags);
+
   struct Node {
     std::string name;
     std::unique_ptr<Process> process;
@@ -52,6 +58,7 @@ class JoinedCluster {
 
   const TempDir dir_;
   const Words serve_flags_;
+  const ProcessOptions server_options_;
   std::unique_ptr<ServeProcess> server_;
   std::vector<Node> nodes_;
 };

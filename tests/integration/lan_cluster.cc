@@ -9,7 +9,9 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
+#include "common/net/listen_address.h"
 #include "proto/expert.grpc.pb.h"
+#include "tests/testing/http_get.h"
 #include "tests/testing/mini_cluster.h"
 
 namespace deltafin::testing {
@@ -43,7 +45,7 @@ absl::StatusOr<std::unique_ptr<LanCluster>> LanCluster::Start(
   cluster->node_flags_.assign(num_nodes, node_flags);
   cluster->nodes_.resize(num_nodes);
   for (int i = 0; i < num_nodes; ++i) RETURN_IF_ERROR(cluster->StartNode(i));
-  for (int i = 0; i < num_nodes; ++i) {
+  for (int i = 0; i < num_nodes && members != LanMembers::kSharing; ++i) {
     RETURN_IF_ERROR(WaitForAddress(cluster->node(i)).status());
   }
   return cluster;
@@ -61,10 +63,13 @@ absl::Status LanCluster::MakeToken() {
 }
 
 absl::Status LanCluster::StartNode(int index) {
-  Words command = Join({DeltafinNodeBinary(), "--model", NanoModelDir(),
-                        "--listen", address(index), "--threads", "1"},
-                       Join(token_flags(), node_flags_[index]));
-  if (members_ == LanMembers::kJoining) {
+  Words command =
+      Join({DeltafinNodeBinary(), "--listen", address(index), "--threads", "1"},
+           Join(token_flags(), node_flags_[index]));
+  if (members_ != LanMembers::kSharing) {
+    command = Join(command, {"--model", NanoModelDir()});
+  }
+  if (members_ != LanMembers::kNamed) {
     command = Join(command,
                    {"--join", server_address(), "--data", DataFolderOf(index)});
   }
@@ -80,13 +85,15 @@ std::string LanCluster::DataFolderOf(int index) const {
   return dir_.File(absl::StrCat("node-", index));
 }
 
-absl::StatusOr<std::unique_ptr<Process>> LanCluster::StartServer() {
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Process> server,
-      box_->Start(0, Join({DeltafinBinary(), "serve", "--cluster", "--state",
-                           dir_.File("state"), "--listen", server_address(),
-                           "--threads", "1"},
-                          token_flags())));
+absl::StatusOr<std::unique_ptr<Process>> LanCluster::StartServer(
+    const Words& flags, const ProcessOptions& options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Process> server,
+                   box_->Start(0,
+                               Join({DeltafinBinary(), "serve", "--cluster",
+                                     "--state", dir_.File("state"), "--listen",
+                                     server_address(), "--threads", "1"},
+                                    Join(flags, token_flags())),
+                               options));
   RETURN_IF_ERROR(WaitForAddress(*server).status());
   return server;
 }
@@ -133,6 +140,15 @@ absl::StatusOr<LanCluster::Line> LanCluster::CallServer() const {
 
 absl::StatusOr<LanCluster::Line> LanCluster::CallNode(int index) const {
   return Call(index + 1, box_->host(index + 1), port(index));
+}
+
+absl::StatusOr<std::string> LanCluster::Get(int place, int port,
+                                            const std::string& path) const {
+  ASSIGN_OR_RETURN(const int fd, box_->space(place).Connect("127.0.0.1", port));
+  ASSIGN_OR_RETURN(const auto bridge, ByteBridge::Create(fd));
+  ASSIGN_OR_RETURN(const ListenAddress address,
+                   ListenAddress::Parse(bridge->address()));
+  return HttpGet(address.port, path);
 }
 
 absl::StatusOr<int64_t> LanCluster::LayerRequests(int index) {

@@ -23,12 +23,16 @@
 namespace deltafin::testing {
 
 // How the coordinator knows its nodes.
-enum class LanMembers : uint8_t { kNamed, kJoining };
+enum class LanMembers : uint8_t {
+  kNamed,
+  kJoining,
+  kSharing,  // joining without a model: they hold their share
+};
 
 class LanCluster {
  public:
-  // Waits until every node listens. `node_flags` are given to each. Nodes that
-  // are joining try until the server is there.
+  // Waits until every node listens, unless they are sharing. `node_flags` are
+  // given to each. Nodes that are joining try until the server is there.
   static absl::StatusOr<std::unique_ptr<LanCluster>> Start(
       LanProfile profile, int num_nodes, const Words& node_flags = {},
       LanMembers members = LanMembers::kNamed);
@@ -45,8 +49,10 @@ class LanCluster {
                                                          int num_nodes = -1);
 
   // `deltafin serve --cluster` at the coordinator's place, with a state folder
-  // that outlives it. Waits until it listens. REQUIRES: kJoining.
-  absl::StatusOr<std::unique_ptr<Process>> StartServer();
+  // that outlives it. Waits until it listens. Sharing nodes wait for it before
+  // they listen. REQUIRES: kJoining or kSharing.
+  absl::StatusOr<std::unique_ptr<Process>> StartServer(
+      const Words& flags = {}, const ProcessOptions& options = {});
   std::string DataFolderOf(int index) const;
 
   // Gives a node other flags than its own at its next start.
@@ -75,6 +81,10 @@ class LanCluster {
   };
   absl::StatusOr<Line> Call(int place, const std::string& host, int port) const;
   absl::StatusOr<Line> CallServer() const;
+  // What a server on a place's own loopback interface answers to GET path, with
+  // its header. Errors: UNAVAILABLE.
+  absl::StatusOr<std::string> Get(int place, int port,
+                                  const std::string& path) const;
 
  private:
   absl::Status MakeToken();

@@ -8,6 +8,7 @@
 
 #include "common/base/file_io.h"
 #include "tests/integration/inference_client.h"
+#include "tests/integration/metrics_page.h"
 #include "tests/testing/http_get.h"
 #include "tests/testing/mini_cluster.h"
 
@@ -16,24 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-// What the process serves where its log says that metrics are.
-std::string Scrape(Process& process) {
-  const std::regex where("metrics on http://127\\.0\\.0\\.1:([0-9]+)/metrics");
-  std::smatch match;
-  std::string log;
-  const absl::Status logged = process.WaitForOutput(
-      [&](std::string_view, std::string_view err) {
-        log = err;
-        return std::regex_search(log, match, where);
-      },
-      absl::Minutes(1));
-  EXPECT_TRUE(logged.ok()) << logged;
-  if (!logged.ok()) return "";
-  const auto page = HttpGet(std::stoi(match[1]), "/metrics");
-  EXPECT_TRUE(page.ok()) << page.status();
-  return page.value_or("");
-}
 
 // The first group of every match.
 std::set<std::string> AllOf(const std::string& pattern,
@@ -65,10 +48,11 @@ TEST(MetricsTest, EveryNameStandsInTheDocumentationAndEveryNameThereIsServed) {
   const auto node = StartNode({"--metrics", "127.0.0.1:0"});
   const auto address = WaitForAddress(*node);
   ASSERT_TRUE(address.ok()) << address.status();
-  ServeProcess server({"--nodes", *address, "--metrics", "127.0.0.1:0"});
+  ServeProcess server(
+      {"--nodes", *address, "--cluster", "--metrics", "127.0.0.1:0"});
   ASSERT_TRUE(Generate(server, IdsRequest({3, 4, 5}, 4)).ok());
-  const std::string of_node = Scrape(*node);
-  const std::string of_coordinator = Scrape(server.process());
+  const std::string of_node = ScrapeMetrics(*node);
+  const std::string of_coordinator = ScrapeMetrics(server.process());
   std::set<std::string> served = NamesOf(of_node);
   served.merge(NamesOf(of_coordinator));
   const auto docs =
@@ -84,7 +68,7 @@ TEST(MetricsTest, CountsWhatARequestDid) {
   ASSERT_TRUE(address.ok()) << address.status();
   ServeProcess server({"--nodes", *address, "--metrics", "127.0.0.1:0"});
   ASSERT_TRUE(Generate(server, IdsRequest({3, 4, 5}, 4)).ok());
-  const std::string coordinator = Scrape(server.process());
+  const std::string coordinator = ScrapeMetrics(server.process());
   EXPECT_THAT(coordinator, HasSubstr("deltafin_prefill_tokens_total 3\n"));
   EXPECT_THAT(coordinator, HasSubstr("deltafin_decode_tokens_total 3\n"));
   EXPECT_THAT(
@@ -96,7 +80,7 @@ TEST(MetricsTest, CountsWhatARequestDid) {
               HasSubstr("deltafin_member_answered_parts_total{node=\"" +
                         *address + "\""));
   EXPECT_THAT(coordinator, HasSubstr("deltafin_cluster_health 0\n"));
-  const std::string of_node = Scrape(*node);
+  const std::string of_node = ScrapeMetrics(*node);
   EXPECT_THAT(of_node,
               Not(HasSubstr("deltafin_node_slices_computed_total 0\n")));
   EXPECT_THAT(of_node, HasSubstr("deltafin_node_refused_requests_total 0\n"));

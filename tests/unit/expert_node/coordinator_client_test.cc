@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,7 +32,7 @@ class FakeCoordinator final : public v1::ClusterService::Service {
     join_ = *request;
     reply->set_coordinator_id("c");
     reply->set_epoch(41);
-    reply->set_heartbeat_ms(5);
+    reply->set_heartbeat_ms(heartbeat_ms_);
     return ToGrpc(join_status_);
   }
   grpc::Status Heartbeat(grpc::ServerContext*,
@@ -49,6 +51,14 @@ class FakeCoordinator final : public v1::ClusterService::Service {
     return grpc::Status::OK;
   }
 
+  void BeatEvery(uint32_t heartbeat_ms) {
+    MutexLock lock(mutex_);
+    heartbeat_ms_ = heartbeat_ms;
+  }
+  int NumCalls(const std::string& call) {
+    MutexLock lock(mutex_);
+    return static_cast<int>(std::count(calls_.begin(), calls_.end(), call));
+  }
   // All answers to Join from now on.
   void AnswerJoins(const absl::Status& status) {
     MutexLock lock(mutex_);
@@ -65,6 +75,11 @@ class FakeCoordinator final : public v1::ClusterService::Service {
     while (std::count(calls_.begin(), calls_.end(), call) < count) {
       called_.Wait(mutex_);
     }
+  }
+  // Until a heartbeat tells of holdings of this version.
+  void WaitForHoldings(uint64_t version) {
+    MutexLock lock(mutex_);
+    while (beat_.holdings().version() != version) called_.Wait(mutex_);
   }
   // Until a heartbeat tells that the one before was answered.
   void WaitForAnsweredBeat() {
@@ -95,6 +110,7 @@ class FakeCoordinator final : public v1::ClusterService::Service {
   Mutex mutex_;
   CondVar called_;
   std::vector<std::string> calls_ ABSL_GUARDED_BY(mutex_);
+  uint32_t heartbeat_ms_ ABSL_GUARDED_BY(mutex_) = 5;
   v1::JoinRequest join_ ABSL_GUARDED_BY(mutex_);
   v1::HeartbeatRequest beat_ ABSL_GUARDED_BY(mutex_);
   absl::Status join_status_ ABSL_GUARDED_BY(mutex_);
@@ -124,6 +140,12 @@ class CoordinatorClientTest : public ::testing::Test {
       return capacity;
     };
     options.load = [] { return v1::NodeLoad(); };
+    options.holdings_version = [this] { return holdings_version_.load(); };
+    options.holdings = [this] {
+      v1::Holdings holdings;
+      holdings.set_version(holdings_version_);
+      return holdings;
+    };
     options.on_refused = [this](const absl::Status& why) {
       MutexLock lock(mutex_);
       refusals_.push_back(std::string(why.message()));
@@ -136,6 +158,7 @@ class CoordinatorClientTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  std::atomic<uint64_t> holdings_version_{3};
   FakeCoordinator coordinator_;
   std::unique_ptr<ServerLifecycle> server_;
   std::unique_ptr<DataFolder> folder_;
@@ -157,6 +180,33 @@ TEST_F(CoordinatorClientTest, JoinsBeatsAndLeaves) {
   EXPECT_EQ(coordinator_.join().highest_epoch(), 0u);
   EXPECT_EQ(coordinator_.beat().incarnation(), 7u);
   EXPECT_EQ(folder_->highest_epoch(), 42u);
+}
+
+TEST_F(CoordinatorClientTest, TellsItsHoldingsWhenItJoinsAndWhenTheyChange) {
+  Connect();
+  coordinator_.WaitForAnsweredBeat();
+  EXPECT_EQ(coordinator_.join().holdings().version(), 3u);
+  EXPECT_FALSE(coordinator_.beat().has_holdings());
+  coordinator_.AnswerBeat(absl::UnavailableError("lost"));
+  holdings_version_ = 4;
+  coordinator_.WaitForHoldings(4);
+  while (coordinator_.beat().has_holdings()) std::this_thread::yield();
+  coordinator_.AnswerBeat(absl::NotFoundError("join again"));
+  coordinator_.WaitFor("join", 2);
+  EXPECT_EQ(coordinator_.join().holdings().version(), 4u);
+}
+
+TEST_F(CoordinatorClientTest, HurryBringsTheNextHeartbeatForward) {
+  coordinator_.BeatEvery(600'000);
+  Connect();
+  coordinator_.WaitFor("beat", 1);
+  for (int i = 2; i < 5; ++i) {
+    // A heartbeat under way takes a hurry of before with it.
+    while (coordinator_.NumCalls("beat") < i) {
+      client_->Hurry();
+      std::this_thread::yield();
+    }
+  }
 }
 
 TEST_F(CoordinatorClientTest, JoinsAgainWhenItIsNoMemberAnyMore) {

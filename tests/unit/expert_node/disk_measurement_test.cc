@@ -7,6 +7,7 @@
 #include "expert_node/kernel_rate.h"
 #include "kernels/kernel_registry.h"
 #include "tests/testing/temp_dir.h"
+#include "tests/unit/expert_node/storage/record_fixture.h"
 
 namespace deltafin {
 namespace {
@@ -22,7 +23,18 @@ TEST(DiskMeasurementTest, ReadsTheShardsAgainAndAgain) {
   EXPECT_GT(rates->sustained, 0);
 }
 
-TEST(DiskMeasurementTest, RefusesAFolderWithoutShards) {
+TEST(DiskMeasurementTest, ReadsOfRecordsWhatIsOnTheDrive) {
+  const DiskFolder folder;
+  const auto records = OpenRecords(folder.path(), kRaggedShape);
+  EXPECT_EQ(MeasureDisk(folder.path(), absl::Seconds(1)).status().code(),
+            absl::StatusCode::kNotFound);
+  ASSERT_TRUE(InstallGenerated(*records, {2, 3}, {1, 1}).ok());
+  const auto rates = MeasureDisk(folder.path(), absl::Milliseconds(100));
+  ASSERT_TRUE(rates.ok()) << rates.status();
+  EXPECT_GT(rates->sustained, 0);
+}
+
+TEST(DiskMeasurementTest, RefusesAFolderWithoutExperts) {
   const TempDir dir;
   EXPECT_EQ(MeasureDisk(dir.path(), absl::Seconds(1)).status().code(),
             absl::StatusCode::kNotFound);

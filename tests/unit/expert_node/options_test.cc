@@ -57,6 +57,43 @@ TEST(NodeJoinOptionsTest, JoiningNeedsADataFolder) {
   EXPECT_EQ(options->advertise, "127.0.0.1:7401");
 }
 
+TEST(ExpertNodeOptionsTest, WhoJoinsWithoutAModelHoldsItsShare) {
+  v1::NodeConfig config = GoodConfig();
+  config.set_join("127.0.0.1:8500");
+  config.set_data("/d");
+  ASSERT_TRUE(OptionsFromConfig(config).ok());
+  EXPECT_FALSE(OptionsFromConfig(config)->share);
+  config.set_model("");
+  config.set_quota("3G");
+  config.set_reserve("5M");
+  auto options = OptionsFromConfig(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  ASSERT_TRUE(options->share);
+  EXPECT_EQ(options->model_dir, "/d/model");
+  EXPECT_EQ(options->share->experts_folder, "/d/experts");
+  EXPECT_EQ(options->share->quota_bytes, uint64_t{3} << 30);
+  EXPECT_EQ(options->share->reserve_bytes, uint64_t{5} << 20);
+  EXPECT_FALSE(options->share->repository);
+  config.set_model("owner/name@v1");
+  options = OptionsFromConfig(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  ASSERT_TRUE(options->share && options->share->repository);
+  EXPECT_EQ(options->share->repository->repository, "owner/name");
+  EXPECT_EQ(options->share->repository->revision, "v1");
+}
+
+TEST(ExpertNodeOptionsTest, AQuotaIsForAShare) {
+  v1::NodeConfig config = GoodConfig();
+  config.set_quota("3G");
+  EXPECT_NE(std::string(OptionsFromConfig(config).status().message())
+                .find("quota and reserve"),
+            std::string::npos);
+  config.set_quota("much");
+  EXPECT_NE(
+      std::string(OptionsFromConfig(config).status().message()).find("quota: "),
+      std::string::npos);
+}
+
 TEST(NodeJoinOptionsTest, AddressesNeedAPort) {
   v1::NodeConfig config = GoodConfig();
   config.set_data("/d");

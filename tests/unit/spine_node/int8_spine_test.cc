@@ -52,9 +52,8 @@ class Int8SpineTest : public ::testing::Test {
   static std::vector<std::string> Payloads(const SpineWeights& weights) {
     std::vector<std::string> payloads;
     const auto add = [&](const WeightMemory& memory) {
-      payloads.emplace_back(
-          reinterpret_cast<const char*>(memory.rows.data()),
-          memory.rows.size());
+      payloads.emplace_back(reinterpret_cast<const char*>(memory.rows.data()),
+                            memory.rows.size());
     };
     for (const LayerWeights& layer : weights.layers) add(layer.memory);
     add(weights.head.memory);

@@ -66,6 +66,7 @@ class OpenAiAnswersTest : public OpenAiServiceTest {
   void AskChats();
   void AskCompletions();
   void AskResponses();
+  void AskWithOptions(const std::string& responses);
   void AskTheRest();
   void AskWhatFails();
 
@@ -108,39 +109,31 @@ void OpenAiAnswersTest::AskResponses() {
   const std::string responses = "/v1/responses";
   const std::string chat_off = std::string(kQuestion) + kOff;
   const std::string off = std::string(kInput) + kResponseOff;
-  const std::string tools =
-      R"(,"tools":[{"type":"function","name":"f","description":"d",)"
-      R"("parameters":{"type":"object"},"strict":false}],"tool_choice":"none")";
   Answer(chat_off, ControlIds(kCalls));
   AskWhole(responses, off);
   Answer(kQuestion, ControlIds(kThought));
   AskWhole(responses, kInput);
-  Ask(responses,
-      kInput + tools + R"(,"instructions":"Be brief.","max_output_tokens":2)",
-      "Response");
-  for (const char* format :
-       {R"({"type":"json_object"})",
-        R"({"type":"json_schema","name":"n","description":"d","schema":{}})"}) {
-    Ask(responses,
-        kInput + std::string(R"(,"max_output_tokens":2,"text":{"format":)") +
-            format + "}",
-        "Response");
-  }
-  for (const char* choice :
-       {"\"required\"", R"({"type":"function","name":"f"})"}) {
-    Ask(responses,
-        kInput +
-            std::string(R"(,"tools":[{"type":"function","name":"f"}],)"
-                        R"("max_output_tokens":2,"tool_choice":)") +
-            choice,
-        "Response");
-  }
+  AskWithOptions(responses);
   for (const char* effort : {"low", "high"}) {
     Ask(responses,
         std::string(kInput) +
             R"(,"max_output_tokens":2,"reasoning":{"effort":")" + effort +
             "\"}",
         "Response");
+  }
+}
+
+void OpenAiAnswersTest::AskWithOptions(const std::string& responses) {
+  const std::string tools =
+      R"(,"tools":[{"type":"function","name":"f","description":"d",)"
+      R"("parameters":{"type":"object"},"strict":false}],"tool_choice":)";
+  for (const std::string& option :
+       {R"(,"instructions":"Be brief.")" + tools + R"("none")",
+        tools + R"("required")", tools + R"({"type":"function","name":"f"})",
+        std::string(R"(,"text":{"format":{"type":"json_object"}})"),
+        std::string(R"(,"text":{"format":{"type":"json_schema","name":"n",)"
+                    R"("schema":{"type":"object"}}})")}) {
+    Ask(responses, kInput + option + R"(,"max_output_tokens":2)", "Response");
   }
 }
 

@@ -52,8 +52,7 @@ const std::string kTools = "<|close|>response<|sep|><|open|>tools<|sep|>";
 const std::string kEnd = "<|close|>message<|sep|><|end_of_msg|>";
 
 std::vector<Golden> ThoughtsAndAnswers() {
-  const std::string spelled =
-      "a<|close|>response<|sep|><|open|>tools<|sep|><|end_of_msg|>";
+  const std::string spelled = "a<|close|>response<|sep|><|end_of_msg|>";
   return {
       {"Whole",
        Effort::kMax,

@@ -1,0 +1,237 @@
+// Nodes that start with an empty folder and no model: they learn the model from
+// the coordinator, compute from the first moment, and fill exactly their share.
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "absl/time/clock.h"
+#include "common/base/file_io.h"
+#include "common/net/grpc_status.h"
+#include "proto/admin.grpc.pb.h"
+#include "tests/integration/joined_cluster.h"
+#include "tests/integration/metrics_page.h"
+#include "tests/integration/setup_case.h"
+#include "tests/testing/temp_dir.h"
+
+namespace deltafin::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kPatience = absl::Minutes(2);
+constexpr uint64_t kNanoSlices = 12 * 64;  // one for each expert
+constexpr uint64_t kNanoSliceBytes = 51 * 32 * 3;
+const Words kMetrics = {"--metrics", "127.0.0.1:0"};
+// Copying begins once members of a coordinator before could be back: soon.
+const Words kSoon = {"--heartbeat-ms", "300", "--gone-after-ms", "1500"};
+const std::vector<std::string> kNodes = {"a", "b", "c", "d"};
+
+v1::GenerateRequest SomePrompt() { return IdsRequest({3, 40, 500, 60}, 16); }
+
+// What one process generates from the model, cached.
+std::vector<uint32_t> ExpectedIds(const std::string& model) {
+  static auto* const cached = new std::map<std::string, std::vector<uint32_t>>;
+  if (const auto found = cached->find(model); found != cached->end()) {
+    return found->second;
+  }
+  ServeProcess server({"--model", model});
+  const auto generated = Generate(server, SomePrompt());
+  EXPECT_TRUE(generated.ok()) << generated.status();
+  if (!generated.ok()) return {};
+  return cached->emplace(model, generated->ids).first->second;
+}
+
+class ShareTest : public ::testing::Test {
+ protected:
+  void Serve(const Words& flags, const ProcessOptions& options = {}) {
+    cluster_ = std::make_unique<JoinedCluster>(Join(kMetrics, flags), options);
+  }
+  void StartNodes(const Words& flags = {}) {
+    for (const std::string& name : kNodes) {
+      cluster_->StartSharingNode(name, Join(kMetrics, flags));
+    }
+  }
+
+  v1::PlacementReport Placement() {
+    const auto stub = v1::AdminService::NewStub(grpc::CreateChannel(
+        cluster_->server().address(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::seconds(30));
+    v1::PlacementReport report;
+    const absl::Status status =
+        FromGrpc(stub->GetPlacement(&context, {}, &report));
+    EXPECT_TRUE(status.ok()) << status;
+    return report;
+  }
+
+  // Until every node holds its share; `num_slices` of all nodes.
+  void WaitUntilFilled(uint64_t num_slices) {
+    const absl::Time deadline = absl::Now() + kPatience;
+    v1::PlacementReport report;
+    const auto is_filled = [&] {
+      report = Placement();
+      uint64_t wanted = 0;
+      for (const auto& share : report.shares()) {
+        if (share.slices_missing() > 0) return false;
+        wanted += share.slices_wanted();
+      }
+      return wanted == num_slices;
+    };
+    while (!is_filled() && absl::Now() < deadline) {
+      absl::SleepFor(absl::Milliseconds(50));
+    }
+    EXPECT_TRUE(is_filled())
+        << report.DebugString() << cluster_->node("a").err();
+  }
+  double HeldSlices() {
+    double held = 0;
+    for (const std::string& name : kNodes) {
+      held += MetricOf(ScrapeMetrics(cluster_->node(name)),
+                       "deltafin_node_held_slices");
+    }
+    return held;
+  }
+
+  double BytesSentByCoordinator() {
+    return MetricOf(ScrapeMetrics(cluster_->server().process()),
+                    "deltafin_coordinator_sent_slice_bytes_total");
+  }
+  double BytesSentByNodes() {
+    double bytes = 0;
+    for (const std::string& name : kNodes) {
+      bytes += MetricOf(ScrapeMetrics(cluster_->node(name)),
+                        "deltafin_node_sent_slice_bytes_total");
+    }
+    return bytes;
+  }
+
+  double BytesMoved() { return BytesSentByCoordinator() + BytesSentByNodes(); }
+
+  void ExpectText(const std::vector<uint32_t>& ids) {
+    const auto generated = Generate(cluster_->server(), SomePrompt());
+    ASSERT_TRUE(generated.ok()) << generated.status();
+    EXPECT_EQ(generated->ids, ids);
+  }
+
+  const TempDir dir_;
+  std::unique_ptr<JoinedCluster> cluster_;
+};
+
+TEST_F(ShareTest, EmptyNodesWorkFromTheFirstMomentAndFillTheirShare) {
+  const std::vector<uint32_t> ids = ExpectedIds(NanoModelDir());
+  Serve(kSoon);
+  StartNodes();
+  cluster_->WaitForServing(4);
+  ExpectText(ids);
+  WaitUntilFilled(kNanoSlices);
+  ExpectText(ids);
+  const double held = HeldSlices();
+  EXPECT_GE(held, kNanoSlices);
+  EXPECT_LE(BytesMoved(), 1.02 * held * kNanoSliceBytes);  // nothing twice
+  EXPECT_THAT(cluster_->node("a").err(),
+              HasSubstr("0.0 % of the model; still filling"));
+  EXPECT_THAT(cluster_->node("a").err(),
+              HasSubstr("holds its whole share of the model"));
+  // What they have they keep.
+  for (const std::string& name : kNodes) cluster_->StopNode(name);
+  StartNodes();
+  cluster_->WaitForServing(4);
+  EXPECT_GE(HeldSlices(), held);
+  ExpectText(ids);
+}
+
+TEST_F(ShareTest, ANodeKilledWhileItFillsGoesOnWhereItWas) {
+  Serve(Join(kSoon, {"--copy-budget", "300K"}));
+  StartNodes();
+  cluster_->WaitForHealth([](const v1::ClusterHealth& health) {
+    return health.nodes_size() == 4 &&
+           std::all_of(health.nodes().begin(), health.nodes().end(),
+                       [](const v1::NodeHealth& node) {
+                         return node.load().owned_slices() >= 20;
+                       });
+  });
+  cluster_->KillNode("b");
+  cluster_->StartSharingNode("b", kMetrics);
+  EXPECT_GE(
+      MetricOf(ScrapeMetrics(cluster_->node("b")), "deltafin_node_held_slices"),
+      20);
+  WaitUntilFilled(kNanoSlices);
+  // The run under way when it was killed is fetched again.
+  EXPECT_LE(BytesSentByCoordinator(),
+            (1.02 * HeldSlices() + 2) * kNanoSliceBytes);
+}
+
+TEST_F(ShareTest, FurtherCopiesComeFromNodesToo) {
+  Serve(Join(kSoon, {"--copies", "2"}));
+  StartNodes();
+  WaitUntilFilled(2 * kNanoSlices);
+  EXPECT_GT(BytesSentByNodes(), 0);
+  EXPECT_LE(BytesMoved(), 1.02 * HeldSlices() * kNanoSliceBytes);
+}
+
+TEST_F(ShareTest, AStreamingCoordinatorFetchesEachExpertOnceForAllNodes) {
+  const std::string released = dir_.File("released");
+  MakeTinyModel(released, 5, {"moe_intermediate_size=544"});
+  const std::vector<uint32_t> ids = ExpectedIds(released);
+  HubEmulatorOptions options;
+  options.directory = released;
+  const auto hub = HubEmulator::Start(options);
+  ASSERT_TRUE(hub.ok()) << hub.status();
+  const std::string installed = dir_.File("installed");
+  const ProcessResult setup = RunWith(
+      {"setup", "--stream", "--model", "deltafin/k3-nano", "--dir", installed},
+      ReachHub(**hub));
+  ASSERT_EQ(setup.exit_code, 0) << setup.err;
+  const int before = (*hub)->num_cdn_requests();
+  Serve(Join(kSoon, {"--model", installed}), ReachHub(**hub));
+  StartNodes();
+  constexpr uint64_t kSlices = 12 * 24 * 3;
+  WaitUntilFilled(kSlices);
+  EXPECT_EQ((*hub)->num_cdn_requests() - before, 12 * 24);
+  ExpectText(ids);
+  EXPECT_EQ((*hub)->num_cdn_requests() - before, 12 * 24);
+}
+
+TEST_F(ShareTest, ADriveThatIsFullIsSaidOnceAndServesAllTheSame) {
+  const std::vector<uint32_t> ids = ExpectedIds(NanoModelDir());
+  Serve(kSoon);
+  // Room for 50 slices each.
+  StartNodes({"--quota", std::to_string(50 * kNanoSliceBytes)});
+  const absl::Status full = cluster_->node("c").WaitForOutput(
+      [](std::string_view, std::string_view err) {
+        return err.find("no room for") != std::string_view::npos;
+      },
+      kPatience);
+  ASSERT_TRUE(full.ok()) << full;
+  ExpectText(ids);
+  for (const std::string& name : kNodes) {
+    const std::string page = ScrapeMetrics(cluster_->node(name));
+    EXPECT_LE(MetricOf(page, "deltafin_node_held_slices"), 50) << name;
+  }
+}
+
+TEST_F(ShareTest, AFolderOfAnotherModelIsRefused) {
+  Serve({});
+  const std::string folder = cluster_->FolderOf("a");
+  std::filesystem::create_directories(folder + "/model");
+  std::filesystem::copy(NanoModelDir() + "/config.json",
+                        folder + "/model/config.json");
+  const std::string manifest =
+      "config.json 3202 " + std::string(64, '0') + "\n";
+  ASSERT_TRUE(WriteFileAtomically(folder + "/model/manifest", manifest).ok());
+  cluster_->StartSharingNode("a");
+  const auto code = cluster_->node("a").Wait(kPatience);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 69);
+  EXPECT_THAT(cluster_->node("a").err(), HasSubstr("another --data folder"));
+}
+
+}  // namespace
+}  // namespace deltafin::testing
