@@ -122,7 +122,7 @@ TEST(HttpApiTest, EveryClassOfErrorLooksTheSame) {
       {server.Post(chats, with(R"(,"seed":1,"seed":1)")), 400, "invalid_json",
        "seed"},
       {server.Post(chats, with(R"(,"response_format":{"type":"x"})")), 400,
-       "unsupported_parameter", "response_format"},
+       "unsupported_parameter", "response_format.type"},
       {server.Post(chats, R"({"model":"k3-nano"})"), 400,
        "missing_required_parameter", "messages"},
       {server.Post("/v1/completions", R"({"model":"k3-nano","prompt":")" +
