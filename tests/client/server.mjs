@@ -13,7 +13,7 @@ async function start(program, args, stdin, cwd) {
   const [baseURL, grpc] = await new Promise((resolve, reject) => {
     child.stdout.on('data', (data) => {
       out += data;
-      const found = /HTTP API at (\S+)\n[^]*listening on (\S+)\n/.exec(out);
+      const found = /HTTP API at (\S+)\n[^]*listening on (\S+).*\n/.exec(out);
       if (found) resolve(found.slice(1));
     });
     child.on('exit', (code) => reject(new Error(`${program} ended with ${code}: ${err}`)));
