@@ -89,6 +89,15 @@ class HttpRequestParser::Message : public http::basic_parser<true> {
   bool is_http_1_0 = false;
   std::optional<HttpRefusal> refusal;
 
+  // `rest`, what comes next of a chunked body, begins with a chunk's head that
+  // has a quoted value in its extension. The library looks for the end of such
+  // a value behind the end of the head.
+  bool IsAtQuotedExtension(std::string_view rest) const {
+    if (!chunked() || chunk_left_ > 0) return false;
+    if (rest.starts_with("\r\n")) rest.remove_prefix(2);  // of the last chunk
+    return rest.substr(0, rest.find("\r\n")).find('"') != rest.npos;
+  }
+
  private:
   // Stops the parser.
   void Refuse(HttpRefusal why, error_code& error) {
@@ -130,7 +139,10 @@ class HttpRequestParser::Message : public http::basic_parser<true> {
   void on_response_impl(int, string_view, int, error_code&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&,
                          error_code&) override {}
-  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  void on_chunk_header_impl(std::uint64_t size, string_view,
+                            error_code&) override {
+    chunk_left_ = size;
+  }
   void on_finish_impl(error_code&) override {}
 
   size_t on_body_impl(string_view bytes, error_code&) override {
@@ -139,11 +151,13 @@ class HttpRequestParser::Message : public http::basic_parser<true> {
   }
   size_t on_chunk_body_impl(std::uint64_t, string_view bytes,
                             error_code&) override {
+    chunk_left_ -= bytes.size();
     request.body.append(bytes.data(), bytes.size());
     return bytes.size();
   }
 
   bool has_headers_ = false;
+  std::uint64_t chunk_left_ = 0;  // bytes of the chunk that are to come
 };
 
 HttpRequestParser::HttpRequestParser(const HttpRequestLimits& limits)
@@ -235,6 +249,10 @@ size_t HttpRequestParser::TakeBody(std::string_view bytes) {
   const size_t least = message_->chunked() ? kLastHttpChunk.size() : 1;
   size_t taken = 0;
   while (taken + least <= bytes.size()) {
+    if (message_->IsAtQuotedExtension(bytes.substr(taken))) {
+      Refuse(BadRequest("a chunk has an extension with a quoted value"));
+      return taken;
+    }
     error_code error;
     const size_t used = message_->put(
         boost::asio::buffer(bytes.data() + taken, bytes.size() - taken), error);

@@ -1,5 +1,5 @@
 # deltafin_fuzz(name SOURCES ... LINK ... CORPUS ... [ITERATIONS n]): a program from sources that define
-# LLVMFuzzerTestOneInput. With clang it is a libFuzzer program; with other compilers it replays the corpus and a fixed
+# LLVMFuzzerTestOneInput. In the preset `fuzz` it is a libFuzzer program; in others it replays the corpus and a fixed
 # number of deterministic mutations of it. CORPUS: files and folders of seed inputs. The ctest entry is bounded by
 # ITERATIONS (default 100000), so that it takes seconds; under libFuzzer by DELTAFIN_FUZZ_SECONDS of the environment
 # instead, where that is set.
@@ -18,7 +18,7 @@ function(deltafin_fuzz name)
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
-  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  if(DELTAFIN_SANITIZE MATCHES "fuzzer-no-link")
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${name} COMMAND ${CMAKE_COMMAND} -DWORK=${CMAKE_CURRENT_BINARY_DIR}/${name} "-DCORPUS=${corpus}"
