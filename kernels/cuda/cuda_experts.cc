@@ -79,8 +79,6 @@ void CudaExperts::State::Carve(Carver* carver) {
   carver->Take(&view.counts, 1);
   carver->Take(&view.ready, jobs);
   carver->Take(&view.errors, 1);
-  carver->Take(&view.zeros.limbs, cuda::kZeroGroups * cuda::kActivationBytes);
-  carver->Take(&view.zeros.heads, cuda::kZeroGroups);
   carver->Take(&view.latent.limbs, rows * cuda::kActivationBytes);
   carver->Take(&view.latent.heads, rows);
   carver->Take(&view.inner.limbs, inner * cuda::kActivationBytes);
@@ -95,19 +93,17 @@ bool CudaExperts::State::Start(std::string* why) {
   Carver carver(memory->data());
   Carve(&carver);
   view.shape = limits.shape;
-  int blocks = 0;
   if (!Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
              "making a stream", why) ||
-      !Check(cuda::LayerBlocks(view, &blocks),
-             "asking how many blocks run at once", why)) {
+      !Check(cuda::PlanLaunches(&view), "asking how many blocks run at once",
+             why)) {
     return false;
   }
   view.situ = limits.situ;
   view.num_experts = limits.num_experts;
   view.top_k = limits.top_k;
   view.records = records;
-  view.blocks = blocks;
-  view.lead = blocks / view.up_units() + kSpareJobs;
+  view.lead = view.blocks / view.up_units() + kSpareJobs;
   return Check(cudaMemset(memory->data(), 0, memory->size()), "clearing memory",
                why) &&
          Check(cudaMemcpy(view.errors, &kNoErrors, sizeof(kNoErrors),
@@ -148,6 +144,9 @@ bool CudaExperts::Enqueue(const CudaExpertCall& call, std::string* why) {
   s.view.routes = call.routes;
   s.view.num_tokens = call.num_tokens;
   s.view.sums = call.sums;
+  s.view.few_jobs =
+      call.num_tokens * s.limits.top_k * s.limits.shape.num_slices() <=
+      s.view.blocks;
   return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
          s.Check(cuda::LaunchPrepare(s.view, s.stream), "starting a layer",
                  why) &&

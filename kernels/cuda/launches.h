@@ -13,11 +13,11 @@ namespace deltafin::cuda {
 // the sums.
 cudaError_t LaunchPrepare(const LayerView& view, cudaStream_t stream);
 
-// Blocks of the layer's kernel that the current card holds at once for the
-// view's shape.
-cudaError_t LayerBlocks(const LayerView& view, int* blocks);
+// Sets blocks and chained for the current card.
+cudaError_t PlanLaunches(LayerView* view);
 
-// The jobs of a prepared layer. REQUIRES: view.blocks is at most LayerBlocks.
+// The jobs of a prepared layer. REQUIRES: view.blocks is at most what
+// PlanLaunches gave.
 cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream);
 
 }  // namespace deltafin::cuda

@@ -13,8 +13,6 @@ namespace deltafin::cuda {
 
 inline constexpr int kUpRows =
     128;  // gate rows, and as many up rows, of a unit
-inline constexpr int kDownBlocks = 7;  // row blocks of down of a unit: 244 KB
-inline constexpr int kZeroGroups = 8;
 inline constexpr int kSliceGroups = kSliceColumns / kMxfp4Group;
 
 // One slice of one expert for up to four of its tokens.
@@ -59,6 +57,8 @@ struct LayerView {
   int top_k;
   int num_tokens;
   int blocks;                       // of RunLayer
+  bool chained;                     // LaunchChained may overlap launches
+  bool few_jobs;                    // no more than blocks
   int lead;                         // of UnitOrder
   const CudaExpertRecord* records;  // [num_experts]
   const CudaExpertRoute* routes;    // [num_tokens, top_k]
@@ -69,7 +69,6 @@ struct LayerView {
   JobCounts* counts;
   int32_t* ready;  // [jobs] finished units of gate and up
   Errors* errors;
-  Activations zeros;   // a few groups of them
   Activations latent;  // rows are tokens, groups those of L
   Activations inner;   // rows are job * kProductTokens + its token, groups
                        // those of a slice
@@ -77,10 +76,6 @@ struct LayerView {
   DELTAFIN_HOST_DEVICE int up_units() const {
     const int columns = shape.slice_columns(0);
     return (columns + kUpRows - 1) / kUpRows;
-  }
-  DELTAFIN_HOST_DEVICE int down_units() const {
-    constexpr int kRows = kDownBlocks * kTileBlockRows;
-    return (shape.latent_size + kRows - 1) / kRows;
   }
 };
 

@@ -1,5 +1,6 @@
 // Before a layer: tokens grouped by expert, jobs, quantised tokens, sums of
 // zero. Block 0 makes the jobs, the others do the rest.
+#include "kernels/cuda/chained_launch.cuh"
 #include "kernels/cuda/launches.h"
 
 namespace deltafin::cuda {
@@ -133,6 +134,7 @@ __device__ void QuantizeGroup(const LayerView& view, int token, int group) {
 }
 
 __global__ void __launch_bounds__(kThreads) Prepare(LayerView view) {
+  WaitForLaunchBefore();
   if (blockIdx.x == 0) {
     GroupByExpert(view);
     return;
@@ -154,9 +156,8 @@ __global__ void __launch_bounds__(kThreads) Prepare(LayerView view) {
 cudaError_t LaunchPrepare(const LayerView& view, cudaStream_t stream) {
   const int warps = view.num_tokens * view.shape.latent_size / kMxfp4Group;
   const int blocks = (warps + kWarps - 1) / kWarps;
-  Prepare<<<1 + (blocks < 256 ? blocks : 256), kThreads,
-            view.num_experts * sizeof(int), stream>>>(view);
-  return cudaGetLastError();
+  return LaunchChained(Prepare, 1 + (blocks < 256 ? blocks : 256), kThreads,
+                       view.num_experts * sizeof(int), view, stream);
 }
 
 }  // namespace deltafin::cuda

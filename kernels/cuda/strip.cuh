@@ -10,31 +10,38 @@
 namespace deltafin::cuda {
 namespace {
 
-// Where a lane finds its part of the activations of the next tile's groups.
+constexpr uint32_t kHeadBytes = sizeof(ActivationHead);
+
+// Prepared activations in shared memory: [token][group].
+struct SharedActivations {
+  const uint8_t* limbs;
+  const ActivationHead* heads;
+};
+
+// Where a lane finds its part of the activations of the next stage's groups.
 // Tokens that are not there are zeros that the lane reads again and again.
 struct LaneActivations {
-  const uint8_t* limbs;
-  const ActivationHead* head;
-  int limbs_step;  // to the next tile's groups
-  int head_step;
+  uint32_t limbs;
+  uint32_t head;
+  uint32_t limbs_step;  // to the next stage's groups
+  uint32_t head_step;
 
-  // row(t): the row of token t in `all`; zeros: the groups of a tile.
-  template <typename Row>
-  __device__ __forceinline__ LaneActivations(Activations all, Activations zeros,
-                                             int groups, int num_tokens,
-                                             const Row& row) {
+  // groups: of a token in `all`; zeros: kStageGroups of them.
+  __device__ __forceinline__ LaneActivations(SharedActivations all,
+                                             SharedActivations zeros,
+                                             int groups, int num_tokens) {
     const int lane = threadIdx.x % 32;
     const int column = lane / 4;  // of the operand: token and limb
     const bool has_limbs = column / 2 < num_tokens;
     const bool has_head = lane % 4 < num_tokens;
-    const size_t limbs_row = has_limbs ? row(column / 2) : 0;
-    const size_t head_row = has_head ? row(lane % 4) : 0;
-    limbs = (has_limbs ? all.limbs + limbs_row * groups * kActivationBytes
-                       : zeros.limbs) +
+    limbs = SharedAddress(has_limbs ? all.limbs +
+                                          column / 2 * groups * kActivationBytes
+                                    : zeros.limbs) +
             column % 2 * 64 + lane % 4 * 16;
-    head = has_head ? all.heads + head_row * groups : zeros.heads;
-    limbs_step = has_limbs ? kTileGroups * kActivationBytes : 0;
-    head_step = has_head ? kTileGroups : 0;
+    head =
+        SharedAddress(has_head ? all.heads + lane % 4 * groups : zeros.heads);
+    limbs_step = has_limbs ? kStageGroups * kActivationBytes : 0;
+    head_step = has_head ? kStageGroups * kHeadBytes : 0;
   }
 
   __device__ __forceinline__ void Step() {
@@ -42,16 +49,6 @@ struct LaneActivations {
     head += head_step;
   }
 };
-
-template <bool kFromShared>
-__device__ __forceinline__ uint4 LoadActivation(const void* p) {
-  if (kFromShared) return LoadShared16(SharedAddress(p));
-  uint4 v;
-  asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p));
-  return v;
-}
 
 // Four registers of codes, those with a positive sign and the others.
 struct DecodedRows {
@@ -117,40 +114,36 @@ __device__ __forceinline__ void AddGroup(GroupPart part, uint4 limbs,
   }
 }
 
-// The next tile's groups; kSure as in StripTiles::Next.
-template <bool kFromShared, bool kSure>
-__device__ __forceinline__ void AddTile(StripTiles& tiles, LaneActivations& x,
-                                        Multipliers m, float y[4]) {
-  tiles.Next<kSure>();
-#pragma unroll
-  for (int i = 0; i < kTileGroups; ++i) {
-    AddGroup(tiles.Group<Scales::kOfFourRows>(i),
-             LoadActivation<kFromShared>(x.limbs + i * kActivationBytes),
-             LoadActivation<kFromShared>(x.head + i), m, y);
-  }
-  x.Step();
+// Group i of the stage.
+__device__ __forceinline__ void AddStageGroup(const StripTiles& tiles,
+                                              const LaneActivations& x, int i,
+                                              Multipliers m, float y[4]) {
+  AddGroup(tiles.Group<Scales::kOfFourRows>(i),
+           LoadShared16(x.limbs + i * kActivationBytes),
+           LoadShared16(x.head + i * kHeadBytes), m, y);
 }
 
-// y = `groups` groups of the strip times the activations, in ascending order.
-// y: rows 4g..4g+3 of token c of lane (g, c).
-template <bool kFromShared>
+// Adds `groups` groups of the strip times the activations to y, rows 4g..4g+3
+// of token c of lane (g, c), in ascending order. groups: a multiple of
+// kStageGroups or all that are left of the strip.
 __device__ __forceinline__ void MultiplyStrip(StripTiles& tiles, int groups,
                                               LaneActivations x, Multipliers m,
                                               float y[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) y[i] = 0;
-  int left = groups / kTileGroups;
+  int left = groups;
 #pragma unroll 1
-  for (; left > 0 && tiles.to_copy() > 0; --left) {
-    AddTile<kFromShared, true>(tiles, x, m, y);
+  for (; left >= kStageGroups && tiles.to_copy() > 0; left -= kStageGroups) {
+    tiles.Next<true>();
+#pragma unroll
+    for (int i = 0; i < kStageGroups; ++i) AddStageGroup(tiles, x, i, m, y);
+    x.Step();
   }
 #pragma unroll 1
-  for (; left > 0; --left) AddTile<kFromShared, false>(tiles, x, m, y);
-  if (groups % kTileGroups != 0) {
+  for (; left > 0; left -= kStageGroups) {
     tiles.Next<false>();
-    AddGroup(tiles.Group<Scales::kOfFourRows>(0),
-             LoadActivation<kFromShared>(x.limbs),
-             LoadActivation<kFromShared>(x.head), m, y);
+    const int there = min(left, kStageGroups);
+#pragma unroll 1
+    for (int i = 0; i < there; ++i) AddStageGroup(tiles, x, i, m, y);
+    x.Step();
   }
 }
 

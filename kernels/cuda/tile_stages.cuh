@@ -11,20 +11,23 @@
 namespace deltafin::cuda {
 namespace {
 
-// Tiles of a warp: one that is read, the others on their way. With 24 warps on
-// a multiprocessor 78 KB are, three times what bandwidth times latency asks
-// for.
-constexpr int kStages = 4;
+// A stage is what a warp waits for at once: two tiles of a strip. One stage is
+// read, the others are on their way. With 24 warps on a multiprocessor 104 KB
+// are, three to four times what bandwidth times latency asks for.
+constexpr int kStages = 3;
+constexpr int kStageTiles = 2;
+constexpr int kStageGroups = kStageTiles * kTileGroups;
 
-// Tiles in shared memory. Codes: groups of four octets of 128 bytes; octet q of
-// a group has the 16 bytes of rows 4a..4a+3 at chunk a ^ 2q, so that eight
-// lanes in a row read every bank once. Then the scales as in the tile.
-struct WarpStages {
-  alignas(16) uint8_t bytes[kStages][kTileBytes];
-  uint8_t spare[32 * 16];  // for lanes that have nothing to copy
-};
+// A stage in shared memory. Codes: groups of four octets of 128 bytes; octet q
+// of a group has the 16 bytes of rows 4a..4a+3 at chunk a ^ 2q, so that eight
+// lanes in a row read every bank once. Then the scales, 32 bytes a group.
 constexpr int kGroupCodeBytes = kOctetsPerGroup * kOctetBytes;
-constexpr int kStageScales = kTileGroups * kGroupCodeBytes;
+constexpr int kStageScales = kStageGroups * kGroupCodeBytes;
+constexpr int kStageBytes = kStageTiles * kTileBytes;
+struct WarpStages {
+  alignas(128) uint8_t bytes[kStages][kStageBytes];
+};
+static_assert(kStageBytes % 128 == 0);
 
 __device__ __forceinline__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
@@ -58,6 +61,16 @@ __device__ __forceinline__ void CopyAsync16(uint32_t to, const uint8_t* from) {
                : "memory");
 }
 
+// The same in the lanes below `lanes`, without a branch.
+__device__ __forceinline__ void CopyAsync16Below(int lanes, uint32_t to,
+                                                 const uint8_t* from) {
+  asm volatile(
+      "{ .reg .pred p; setp.lt.s32 p, %2, %3;"
+      "  @p cp.async.cg.shared.global.L2::128B [%0], [%1], 16; }" ::"r"(to),
+      "l"(from), "r"(static_cast<int>(threadIdx.x) % 32), "r"(lanes)
+      : "memory");
+}
+
 // One lane's part of a group: rows 4g..4g+3 of octet c, and scales.
 struct GroupPart {
   uint4 codes;
@@ -69,85 +82,124 @@ enum class Scales {
   kOfOneRow,    // the row with the lane's number
 };
 
-// The tiles of a strip: 32 rows of a row block, or of row blocks of the same
+// Where a strip lies: 32 rows of a row block, or of row blocks of the same
 // size that follow each other.
+struct StripSource {
+  const uint8_t* block;  // the first row block's first byte
+  int rows;              // of each row block
+  int strip;             // its number in a row block
+  int groups;            // of all row blocks, a multiple of kStageGroups in
+                         // each where there are several; 0: no strip
+};
+
+// The tiles of a strip.
 class StripTiles {
  public:
-  // block: the first row block's first byte; rows: how many each has; groups:
-  // of all row blocks, odd only where there is one. Starts copying.
-  __device__ __forceinline__ StripTiles(const uint8_t* block, int rows,
-                                        int strip, int groups,
+  // Starts copying.
+  __device__ __forceinline__ StripTiles(const StripSource& from,
                                         WarpStages& stages)
-      : tile_(block + strip * kTileBytes),
-        stride_(rows * kTileGroups * kGroupRowBytes),
-        half_back_(groups % kTileGroups == 0 ? -1 : strip * (kTileBytes / 2)),
-        to_copy_(groups / kTileGroups),
+      : next_(from.block + from.strip * kTileBytes + Lane() % kScaleLanes * 16),
+        stride_(from.rows * kTileGroups * kGroupRowBytes),
+        half_back_(from.strip * (kTileBytes / 2)),
+        to_copy_(from.groups / kStageGroups),
+        rest_(from.groups % kStageGroups),
         first_stage_(SharedAddress(&stages)),
-        read_stage_(first_stage_ + (kStages - 1) * kTileBytes) {
+        read_stage_(first_stage_ + (kStages - 1) * kStageBytes) {
     const int octet = Lane() / 8;
     to_ = octet * kOctetBytes + (Lane() % 8 ^ 2 * octet) * 16;
+    second_scales_ = Lane() < kScaleLanes ? 0 : stride_;
+    __syncwarp();  // all lanes have read what the stages had before
+#pragma unroll 1
     for (int s = 0; s < kStages - 1; ++s) {
-      CopyIfAny(first_stage_ + s * kTileBytes);
+      CopyIfAny(first_stage_ + s * kStageBytes);
     }
   }
 
-  // Full tiles whose copies have not begun.
+  // Full stages whose copies have not begun.
   __device__ __forceinline__ int to_copy() const { return to_copy_; }
 
-  // Waits for the next tile; the stage of the one before takes another copy.
+  // Waits for the next stage; the one before takes another copy.
   // kSure: REQUIRES to_copy() > 0.
   template <bool kSure>
   __device__ __forceinline__ void Next() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
-    __syncwarp();  // all lanes' copies are there, and the last tile was read
+    __syncwarp();  // all lanes' copies are there, and the last stage was read
     if (kSure) {
       Copy(read_stage_);
     } else {
       CopyIfAny(read_stage_);
     }
-    read_stage_ += kTileBytes;
-    if (read_stage_ == first_stage_ + kStages * kTileBytes) {
+    read_stage_ += kStageBytes;
+    if (read_stage_ == first_stage_ + kStages * kStageBytes) {
       read_stage_ = first_stage_;
     }
   }
 
-  // This lane's part of a group of the tile.
+  // This lane's part of a group of the stage.
   template <Scales kScales>
   __device__ __forceinline__ GroupPart Group(int i) const {
     const int g = Lane() / 4;
-    const int c = Lane() % 4;
-    const uint32_t codes = read_stage_ + c * kOctetBytes + ((g ^ 2 * c) * 16);
     const uint32_t scales = read_stage_ + kStageScales;
-    return {LoadShared16(codes + i * kGroupCodeBytes),
+    return {LoadShared16(Place() + i * kGroupCodeBytes),
             kScales == Scales::kOfOneRow
                 ? LoadShared1(scales + Lane() + i * kTileRows)
                 : LoadShared4(scales + 4 * g + i * kTileRows)};
   }
 
+  // Turns the 4 x 4 numbers of a quad, lane c's in[k] to lane k's out[c], in
+  // the place of the stage's first codes. REQUIRES: the lane has read them.
+  __device__ __forceinline__ void TurnQuad(const float in[4],
+                                           float out[4]) const {
+    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(Place()),
+                 "f"(in[0]), "f"(in[1]), "f"(in[2]), "f"(in[3])
+                 : "memory");
+    __syncwarp();
+    // Number c of the place of lane (g, k), which is chunk g ^ 2k of octet k.
+    const uint32_t number = read_stage_ + Lane() * 4;
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+      out[k] =
+          __uint_as_float(LoadShared4((number ^ k * 32) + k * kOctetBytes));
+    }
+  }
+
  private:
+  static constexpr int kScaleLanes = kTileScaleBytes / 16;  // of a tile
+
   __device__ __forceinline__ static int Lane() { return threadIdx.x % 32; }
+
+  // This lane's codes of the stage's first group.
+  __device__ __forceinline__ uint32_t Place() const {
+    const int g = Lane() / 4;
+    const int c = Lane() % 4;
+    return read_stage_ + c * kOctetBytes + ((g ^ 2 * c) * 16);
+  }
 
   __device__ __forceinline__ static void Commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 
-  // Where this lane's 16 of `bytes` bytes of scales go. Lanes beyond them copy
-  // some to nowhere, which costs less than a branch.
-  __device__ __forceinline__ uint32_t ToScales(uint32_t stage,
-                                               int bytes) const {
-    return (Lane() < bytes / 16 ? stage + kStageScales
-                                : first_stage_ + kStages * kTileBytes) +
-           Lane() * 16;
+  // From a tile's place in next_ to this lane's 16 bytes of its codes, which
+  // come after `scale_bytes`.
+  __device__ __forceinline__ static uint32_t ToCodes(uint32_t scale_bytes) {
+    return scale_bytes + Lane() / kScaleLanes * (kScaleLanes * 16);
   }
 
-  // Starts the copy of the next tile, a full one.
+  // Starts the copy of the codes of a full tile to a tile's place in a stage.
+  __device__ __forceinline__ void CopyCodes(uint32_t to, const uint8_t* from) {
+    CopyAsync16(to + to_, from);
+    CopyAsync16(to + to_ + kGroupCodeBytes, from + kGroupCodeBytes);
+  }
+
+  // Starts the copy of the next full stage. In the lanes that copy scales, to_
+  // is 16 times the lane.
   __device__ __forceinline__ void Copy(uint32_t stage) {
-    const uint32_t codes = kTileScaleBytes + Lane() * 16;
-    CopyAsync16(stage + to_, tile_ + codes);
-    CopyAsync16(stage + to_ + kGroupCodeBytes, tile_ + codes + kGroupCodeBytes);
-    CopyAsync16(ToScales(stage, kTileScaleBytes),
-                tile_ + Lane() % (kTileScaleBytes / 16) * 16);
-    tile_ += stride_;
+    const uint32_t codes = ToCodes(kTileScaleBytes);
+    CopyCodes(stage, next_ + codes);
+    CopyCodes(stage + kTileGroups * kGroupCodeBytes, next_ + codes + stride_);
+    CopyAsync16Below(kStageTiles * kScaleLanes, stage + kStageScales + to_,
+                     next_ + second_scales_);
+    next_ += kStageTiles * stride_;
     to_copy_ -= 1;
     Commit();
   }
@@ -157,26 +209,40 @@ class StripTiles {
       Copy(stage);
       return;
     }
-    if (half_back_ >= 0) {
-      // One group: tiles and scales have half their size.
-      const uint8_t* tile = tile_ - half_back_;
-      CopyAsync16(stage + to_, tile + kTileRows + Lane() * 16);
-      CopyAsync16(ToScales(stage, kTileRows),
-                  tile + Lane() % (kTileRows / 16) * 16);
-      half_back_ = -1;
-    }
+    if (rest_ > 0) CopyRest(stage);
     Commit();
   }
 
-  const uint8_t* tile_;  // the next one to copy
-  uint32_t stride_;
-  int half_back_;  // half the size of the tiles before the strip's in their
-                   // chunk, where a half tile is still to come; else -1
-  int to_copy_;    // full tiles
-  uint32_t to_;    // this lane's place in a stage
+  // Starts the copy of the last groups, fewer than a stage has.
+  __device__ __forceinline__ void CopyRest(uint32_t stage) {
+    uint32_t scales = stage + kStageScales + to_;
+    if (rest_ >= kTileGroups) {
+      CopyCodes(stage, next_ + ToCodes(kTileScaleBytes));
+      CopyAsync16Below(kScaleLanes, scales, next_);
+      stage += kTileGroups * kGroupCodeBytes;
+      scales += kTileScaleBytes;
+      next_ += stride_;
+    }
+    if (rest_ % kTileGroups != 0) {
+      // One group: tiles and scales have half their size.
+      const uint8_t* half = next_ - half_back_;
+      CopyAsync16(stage + to_, half + ToCodes(kTileRows));
+      CopyAsync16Below(kTileRows / 16, scales, half);
+    }
+    rest_ = 0;
+  }
+
+  const uint8_t* next_;  // tile to copy, this lane's 16 bytes of its scales
+  uint32_t stride_;      // to the strip's next tile
+  int half_back_;  // half the size of the tiles before the strip's in a chunk
+  int to_copy_;    // full stages
+  int rest_;       // groups after them
+  uint32_t second_scales_;  // to the tile whose scales the lane copies
+  uint32_t to_;             // this lane's place in a group's codes
   uint32_t first_stage_;
-  uint32_t read_stage_;  // of the tile that is read
+  uint32_t read_stage_;  // the one that is read
 };
+static_assert(kStageTiles == 2);
 
 }  // namespace
 }  // namespace deltafin::cuda
