@@ -17,6 +17,7 @@ struct AttendCall {
   MlaCall call;
   int splits = 1;
   int key_stride = 0;  // floats of a row in shared memory
+  int buffers = 1;     // tiles there: the next one comes while one is used
 };
 
 struct Rows {
@@ -26,18 +27,20 @@ struct Rows {
   float rescale[kRows];
 };
 
-// Rows of `width` floats to shared memory; zeros beyond the last one.
+// Starts copying rows of `width` floats to shared memory, as one group of
+// copies; the last one stands for those beyond.
 __device__ void CopyRows(const float* from, int count, int rows, int width,
                          int stride, float* to) {
-  const int vectors = width / 4;
-  for (int i = threadIdx.x; i < rows * vectors; i += kThreads) {
-    const int row = i / vectors, v = i % vectors;
-    float4 value = {0, 0, 0, 0};
-    if (row < count) {
-      value = reinterpret_cast<const float4*>(from + size_t(row) * width)[v];
+  for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) {
+    const float* source = from + size_t(min(row, count - 1)) * width;
+    for (int i = 4 * (threadIdx.x % 32); i < width; i += 128) {
+      const uint32_t address = static_cast<uint32_t>(
+          __cvta_generic_to_shared(to + row * stride + i));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
+                   "l"(source + i));
     }
-    reinterpret_cast<float4*>(to + row * stride)[v] = value;
   }
+  asm volatile("cp.async.commit_group;");
 }
 
 __device__ float Dot(const float4& a, const float4& b, float sum) {
@@ -150,20 +153,17 @@ __device__ void StoreParts(const MlaCall& call, const MlaSlice& slice,
   for (int i = 0; i < kRowsPerThread; ++i) {
     const int r = warp % 4 * kRowsPerThread + i;
     if (first_row + r >= num_rows) break;
-    float* out = call.parts + (base + first_row + r) * (call.latent + 2);
+    const size_t row = base + first_row + r;
     if (column == 0) {
-      out[0] = rows.largest[r];
-      out[1] = rows.total[r];
+      call.stats[2 * row] = rows.largest[r];
+      call.stats[2 * row + 1] = rows.total[r];
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int c = column + 128 * h;
       if (c >= call.latent) continue;
-      const float4 v = sums.value[i][h];
-      out[2 + c] = v.x;
-      out[3 + c] = v.y;
-      out[4 + c] = v.z;
-      out[5 + c] = v.w;
+      *reinterpret_cast<float4*>(call.parts + row * call.latent + c) =
+          sums.value[i][h];
     }
   }
 }
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads)
   if (first_row >= num_rows) return;
   const int width = call.latent + call.rope, stride = attend.key_stride;
   float* q = reinterpret_cast<float*>(memory);
-  float* k = q + kRows * stride;
+  float* tiles_memory = q + kRows * stride;
   const int left = min(kRows, num_rows - first_row);
   CopyRows(
       call.queries + (size_t(slice.first_row) * call.heads + first_row) * width,
@@ -195,21 +195,37 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t end =
       min(positions, tiles * (blockIdx.y + 1) / attend.splits * kPositions);
   Sums sums;
+  const auto fetch = [&](int64_t at) {
+    const int count = static_cast<int>(min(int64_t{kPositions}, end - at));
+    const int64_t tile = (at - begin) / kPositions;
+    CopyRows(slice.rows + at * width, count, at < end ? kPositions : 0, width,
+             stride,
+             tiles_memory + tile % attend.buffers * kPositions * stride);
+  };
+  const int ahead = attend.buffers - 1;
+  if (ahead > 0) fetch(begin);
   for (int64_t at = begin; at < end; at += kPositions) {
+    fetch(at + ahead * kPositions);
+    if (ahead > 0) {
+      asm volatile("cp.async.wait_group 1;" ::: "memory");
+    } else {
+      asm volatile("cp.async.wait_group 0;" ::: "memory");
+    }
     __syncthreads();
-    CopyRows(slice.rows + at * width,
-             static_cast<int>(min(int64_t{kPositions}, end - at)), kPositions,
-             width, stride, k);
-    __syncthreads();
+    const float* k = tiles_memory + (at - begin) / kPositions % attend.buffers *
+                                        kPositions * stride;
     Score(q, k, width, stride, call.scale, rows);
     __syncthreads();
     Weigh(slice, call.heads, first_row, at, end, rows);
     __syncthreads();
     AddValues(k, call.latent, stride, rows, sums);
+    __syncthreads();
   }
-  __syncthreads();
   StoreParts(call, slice, first_row, num_rows, blockIdx.y, rows, sums);
 }
+
+// Four floats more than a multiple of 32: rows begin in other banks.
+int KeyStride(int key_dim) { return (key_dim + 31) / 32 * 32 + 4; }
 
 int RowTiles(const MlaCall& call) {
   int tiles = 0;
@@ -228,8 +244,7 @@ int MlaSplits(const SpineTarget& target, const MlaCall& call) {
     positions = end > positions ? end : positions;
   }
   const int64_t tiles = (positions + kPositions - 1) / kPositions;
-  const int64_t part =
-      int64_t{call.num_tokens} * call.heads * (call.latent + 2);
+  const int64_t part = int64_t{call.num_tokens} * call.heads * call.latent;
   const int64_t bounds[] = {tiles, target.multiprocessors / RowTiles(call),
                             kMaxSplits, call.parts_floats / part};
   int64_t splits = bounds[0];
@@ -237,13 +252,18 @@ int MlaSplits(const SpineTarget& target, const MlaCall& call) {
   return static_cast<int>(splits < 1 ? 1 : splits);
 }
 
+size_t MlaAttendBytes(int key_dim, int buffers) {
+  return sizeof(float) * (kRows + buffers * kPositions) * KeyStride(key_dim) +
+         sizeof(Rows);
+}
+
 cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call) {
-  const int width = call.latent + call.rope;
-  // Four floats more than a multiple of 32: rows begin in other banks.
-  AttendCall attend = {call, MlaSplits(target, call),
-                       (width + 31) / 32 * 32 + 4};
   if (call.latent > kMaxLatent) return cudaErrorInvalidValue;
-  const size_t bytes = sizeof(float) * (kRows + kPositions) * attend.key_stride;
+  const int key_dim = call.latent + call.rope;
+  const int buffers = MlaAttendBytes(key_dim, 2) <= target.shared_bytes ? 2 : 1;
+  const AttendCall attend = {call, MlaSplits(target, call), KeyStride(key_dim),
+                             buffers};
+  const size_t bytes = MlaAttendBytes(key_dim, buffers) - sizeof(Rows);
   const cudaError_t allowed = cudaFuncSetAttribute(
       MlaAttendKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
       static_cast<int>(bytes));

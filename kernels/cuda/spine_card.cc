@@ -34,9 +34,11 @@ bool CudaSpine::Supports(const CudaSpineShape& s, std::string* why) {
   constexpr int kAny = 1 << 30;
   const Extent extents[] = {
       {"hidden_size", s.hidden_size, 4, kAny},
-      {"kv_lora_rank", s.kv_lora_rank, 4, 512},
+      {"q_lora_rank", s.q_lora_rank, 4, kAny},
+      {"latent size", s.latent_size, 4, kAny},
+      {"kv_lora_rank", s.kv_lora_rank, 8, 512},
       {"qk_rope_head_dim", s.qk_rope_head_dim, 4, 64},
-      {"qk_nope_head_dim", s.qk_nope_head_dim, 1, 1024},
+      {"qk_nope_head_dim", s.qk_nope_head_dim, 4, 256},
       {"dense width", s.dense_width, 4, kAny},
       {"shared experts' width", s.shared_width, 4, kAny},
       {"num_experts", s.num_experts, 1, 1024},
@@ -78,7 +80,16 @@ std::unique_ptr<CudaSpine> CudaSpine::Create(int card,
     return nullptr;
   }
   state->target = {static_cast<cudaStream_t>(stream),
-                   properties.multiProcessorCount, properties.major >= 9};
+                   properties.multiProcessorCount,
+                   properties.sharedMemPerBlockOptin, properties.major >= 9};
+  const size_t wanted = cuda::MlaAttendBytes(
+      shape.kv_lora_rank + shape.qk_rope_head_dim, /*buffers=*/1);
+  if (wanted > properties.sharedMemPerBlockOptin) {
+    *why = "CUDA card " + std::to_string(card) + " gives a block " +
+           std::to_string(properties.sharedMemPerBlockOptin) +
+           " bytes of shared memory, attention takes " + std::to_string(wanted);
+    return nullptr;
+  }
   if (stream == nullptr) {
     state->owns_stream = state->Check(
         cudaStreamCreateWithFlags(&state->target.stream, cudaStreamNonBlocking),

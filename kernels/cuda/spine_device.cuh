@@ -69,28 +69,84 @@ __device__ __forceinline__ float BlockSum(float v, float* scratch) {
   return sum;
 }
 
-__device__ __forceinline__ float4 ProductValues4(const ProductView& view,
-                                                 int token, int row) {
+// Where the parts of a row of a product lie.
+struct ProductParts {
+  const float* first;
+  int count;
+};
+
+__device__ __forceinline__ ProductParts PartsOf(const ProductView& view,
+                                                int token, int row) {
   const int block = row / kSpineBlockRows;
   const int begin = view.first_stage + block * view.stages;
   const int first = begin / view.per_block;
   const int last = (begin + view.stages - 1) / view.per_block;
-  const float* part =
-      view.partials +
-      (size_t(ProductSlot(view.first_block + block, first)) * kSpineTokens +
-       token) *
-          kSpineBlockRows +
-      row % kSpineBlockRows;
-  float4 sum = *reinterpret_cast<const float4*>(part);
-  for (int g = first + 1; g <= last; ++g) {
-    part += kSpineTokens * kSpineBlockRows;
-    const float4 more = *reinterpret_cast<const float4*>(part);
-    sum.x += more.x;
-    sum.y += more.y;
-    sum.z += more.z;
-    sum.w += more.w;
+  const size_t slot = ProductSlot(view.first_block + block, first);
+  return {view.partials + (slot * kSpineTokens + token) * kSpineBlockRows +
+              row % kSpineBlockRows,
+          last - first + 1};
+}
+
+constexpr int kPartStride = kSpineTokens * kSpineBlockRows;
+
+// As ProductValue, with the loads of several parts under way at once.
+__device__ __forceinline__ float ProductSum(const ProductView& view, int token,
+                                            int row) {
+  constexpr int kBatch = 8;
+  const ProductParts parts = PartsOf(view, token, row);
+  float sum = 0;
+  for (int g = 0; g < parts.count; g += kBatch) {
+    float v[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      v[i] = parts.first[min(g + i, parts.count - 1) * kPartStride];
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) sum += g + i < parts.count ? v[i] : 0.0f;
   }
   return sum;
+}
+
+// Rows row..row + 3.
+__device__ __forceinline__ float4 ProductSum4(const ProductView& view,
+                                              int token, int row) {
+  constexpr int kBatch = 8;
+  const ProductParts parts = PartsOf(view, token, row);
+  float4 sum = {0, 0, 0, 0};
+  for (int g = 0; g < parts.count; g += kBatch) {
+    float4 v[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      v[i] = *reinterpret_cast<const float4*>(
+          parts.first + min(g + i, parts.count - 1) * kPartStride);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const bool counts = g + i < parts.count;
+      sum.x += counts ? v[i].x : 0.0f;
+      sum.y += counts ? v[i].y : 0.0f;
+      sum.z += counts ? v[i].z : 0.0f;
+      sum.w += counts ? v[i].w : 0.0f;
+    }
+  }
+  return sum;
+}
+
+// sums[i]: the row for token first + i, of those that the product has.
+__device__ __forceinline__ void ProductSumTokens(const ProductView& view,
+                                                 int first, int row,
+                                                 float sums[kSpineTokens]) {
+  const ProductParts parts = PartsOf(view, first, row);
+#pragma unroll
+  for (int t = 0; t < kSpineTokens; ++t) sums[t] = 0;
+  for (int g = 0; g < parts.count; ++g) {
+#pragma unroll
+    for (int t = 0; t < kSpineTokens; ++t) {
+      // Tokens beyond the last one read what is not used.
+      const int token = first + t < kSpineTokens ? t : 0;
+      sums[t] += parts.first[g * kPartStride + token * kSpineBlockRows];
+    }
+  }
 }
 
 __device__ __forceinline__ void StoreSplit(const PreparedView& out, int token,

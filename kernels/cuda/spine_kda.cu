@@ -11,12 +11,13 @@ constexpr int kHistory = 3;  // raw inputs before the step
 constexpr int kStreams = 3;  // q, k, v
 
 template <int kDim>
-struct KdaShared {
+struct alignas(16) KdaShared {
   float raw[kStreams][kHistory + kSpineTokens][kDim];
   float in[kStreams][kSpineTokens][kDim];  // after convolution and norm
   float low[kSpineTokens][kDim];           // f_a
   float decay_parts[kParts][kSpineTokens][kDim];
   float decay[kSpineTokens][kDim];
+  float gate[kSpineTokens][kDim];
   float beta[kSpineTokens];
   float sums[2][kParts][kDim];
   float out[kSpineTokens][kDim];
@@ -29,38 +30,60 @@ struct Thread {
   int d = threadIdx.x % kDim;
 };
 
-__device__ __forceinline__ const ProductView& StreamOf(const KdaCall& call,
-                                                       int stream) {
-  return stream == 0 ? call.q : stream == 1 ? call.k : call.v;
+// Raw inputs before the step that a thread of part q, k or v fetched.
+struct History {
+  float values[kHistory] = {};
+};
+
+template <int kDim>
+__device__ History LoadHistory(const KdaCall& call, const KdaSlice& slice,
+                               int head) {
+  const Thread<kDim> at;
+  History history;
+  if (at.part >= kStreams) return history;
+  const int width = call.heads * kDim;
+  const float* rows = slice.history[at.part] + head * kDim + at.d;
+  for (int j = 0; j < kHistory; ++j) history.values[j] = rows[j * width];
+  return history;
 }
 
-// Raw projections and history to shared memory; the history moves on.
+// Projections and history to shared memory, a part a projection (q, k, v, g);
+// the history moves on.
 template <int kDim>
 __device__ void LoadRaw(const KdaCall& call, const KdaSlice& slice, int head,
-                        KdaShared<kDim>& shared) {
+                        const History& history, KdaShared<kDim>& shared) {
   const Thread<kDim> at;
   const int column = head * kDim + at.d;
   const int width = call.heads * kDim;
-  for (int s = 0; s < kStreams; ++s) {
-    for (int t = at.part; t < kHistory + slice.count; t += kParts) {
-      shared.raw[s][t][at.d] =
-          t < kHistory ? slice.history[s][t * width + column]
-                       : ProductValue(StreamOf(call, s),
-                                      slice.first_row + t - kHistory, column);
-    }
-  }
+  const ProductView& view = at.part == 0   ? call.q
+                            : at.part == 1 ? call.k
+                            : at.part == 2 ? call.v
+                                           : call.g;
+  float raw[kSpineTokens];
+  ProductSumTokens(view, slice.first_row, column, raw);
   for (int t = at.part; t < slice.count; t += kParts) {
-    shared.low[t][at.d] = ProductValue(call.f_a, slice.first_row + t, at.d);
+    shared.low[t][at.d] = ProductSum(call.f_a, slice.first_row + t, at.d);
   }
   if (threadIdx.x < slice.count) {
     shared.beta[threadIdx.x] =
-        Sigmoid(ProductValue(call.b, slice.first_row + threadIdx.x, head));
+        Sigmoid(ProductSum(call.b, slice.first_row + threadIdx.x, head));
   }
-  __syncthreads();
-  if (at.part >= kHistory) return;
-  for (int s = 0; s < kStreams; ++s) {
-    slice.history[s][at.part * width + column] =
-        shared.raw[s][slice.count + at.part][at.d];
+#pragma unroll
+  for (int t = 0; t < kSpineTokens; ++t) {
+    if (t >= slice.count) continue;
+    if (at.part == kStreams) {
+      shared.gate[t][at.d] = Sigmoid(raw[t]);
+    } else {
+      shared.raw[at.part][kHistory + t][at.d] = raw[t];
+    }
+  }
+  if (at.part == kStreams) return;
+  for (int j = 0; j < kHistory; ++j) {
+    shared.raw[at.part][j][at.d] = history.values[j];
+  }
+  float* rows = slice.history[at.part] + column;
+  for (int j = 0; j < kHistory; ++j) {  // the thread's own writes
+    rows[j * width] = shared.raw[at.part][slice.count + j][at.d];
   }
 }
 
@@ -133,6 +156,15 @@ __device__ float SumParts(const float (&sums)[kParts][kDim], int d) {
   return sum;
 }
 
+// Four values of a row in shared memory, the same for all lanes of a warp.
+__device__ __forceinline__ void Read4(const float* from, float v[4]) {
+  const float4 all = *reinterpret_cast<const float4*>(from);
+  v[0] = all.x;
+  v[1] = all.y;
+  v[2] = all.z;
+  v[3] = all.w;
+}
+
 // One token: the matrix decays, predicts, takes the correction, answers.
 template <int kDim>
 __device__ void Step(int t, float (&state)[kDim / kParts],
@@ -144,23 +176,38 @@ __device__ void Step(int t, float (&state)[kDim / kParts],
   const float* query = shared.in[0][t] + at.part * kKeys;
   float predicted = 0;
 #pragma unroll
-  for (int i = 0; i < kKeys; ++i) {
-    state[i] *= decay[i];
-    predicted = fmaf(key[i], state[i], predicted);
+  for (int i = 0; i < kKeys; i += 4) {
+    float a[4], k[4];
+    Read4(decay + i, a);
+    Read4(key + i, k);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      state[i + j] *= a[j];
+      predicted = fmaf(k[j], state[i + j], predicted);
+    }
   }
   shared.sums[0][at.part][at.d] = predicted;
   __syncthreads();
   const float correction =
-      shared.beta[t] * (shared.in[2][t][at.d] - SumParts(shared.sums[0], at.d));
+      shared.beta[t] *
+      (shared.in[2][t][at.d] - SumParts<kDim>(shared.sums[0], at.d));
   float answer = 0;
 #pragma unroll
-  for (int i = 0; i < kKeys; ++i) {
-    state[i] = fmaf(key[i], correction, state[i]);
-    answer = fmaf(query[i], state[i], answer);
+  for (int i = 0; i < kKeys; i += 4) {
+    float k[4], q[4];
+    Read4(key + i, k);
+    Read4(query + i, q);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      state[i + j] = fmaf(k[j], correction, state[i + j]);
+      answer = fmaf(q[j], state[i + j], answer);
+    }
   }
   shared.sums[1][at.part][at.d] = answer;
   __syncthreads();
-  if (at.part == 0) shared.out[t][at.d] = SumParts(shared.sums[1], at.d);
+  if (at.part == 0) {
+    shared.out[t][at.d] = SumParts<kDim>(shared.sums[1], at.d);
+  }
 }
 
 // RMSNorm over the head, gated; a warp a token, four values a lane.
@@ -178,9 +225,7 @@ __device__ void StoreOut(const KdaCall& call, const KdaSlice& slice, int head,
         1.0f / sqrtf(squares / static_cast<float>(kDim) + call.norm_eps);
     const int row = slice.first_row + t;
     for (int i = 0; i < 4 && d < kDim; ++i) {
-      const float gate =
-          Sigmoid(ProductValue(call.g, row, head * kDim + d + i));
-      v[i] *= inverse * call.o_norm[d + i] * gate;
+      v[i] *= inverse * call.o_norm[d + i] * shared.gate[t][d + i];
     }
     if constexpr (kDim == kPreparedColumns) {
       PrepareChunk(call.prepared, row, head, v);
@@ -200,7 +245,7 @@ __global__ void __launch_bounds__(kParts* kDim)
   const Thread<kDim> at;
   const int head = blockIdx.x;
   const KdaSlice& slice = call.slices[blockIdx.y];
-  // Before the projections are there: the state and f_b.
+  // Before the projections are there: the state, f_b and the history.
   float* matrix = slice.matrix + (size_t(head) * kDim + at.part * kKeys) * kDim;
   float state[kKeys];
 #pragma unroll
@@ -210,8 +255,10 @@ __global__ void __launch_bounds__(kParts* kDim)
       call.f_b + size_t(head * kDim + at.d) * kDim + at.part * kKeys);
 #pragma unroll
   for (int i = 0; i < kKeys / 2; ++i) f_b[i] = row[i];
+  const History history = LoadHistory<kDim>(call, slice, head);
   WaitForWork();
-  LoadRaw(call, slice, head, shared);
+  LoadRaw(call, slice, head, history, shared);
+  __syncthreads();
   Convolve(call, slice, head, shared);
   ComputeDecay(call, slice, head, f_b, shared);
   NormalizeKeys(call, slice, shared);

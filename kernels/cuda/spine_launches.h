@@ -19,7 +19,8 @@ namespace deltafin::cuda {
 struct SpineTarget {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
-  bool hopper = false;  // clusters and chained launches
+  size_t shared_bytes = 0;  // that a block may have
+  bool hopper = false;      // clusters and chained launches
 };
 
 // Activations as products take them; null parts are not wanted.
@@ -138,12 +139,16 @@ struct MlaCall {
   int num_slices = 0;
   PreparedView q_low;        // out of LaunchMlaNorms
   float* queries = nullptr;  // [T, heads, latent + rope]
-  float* parts = nullptr;    // [splits][T, heads][latent + 2]: scratch
+  float* parts = nullptr;    // [splits][T, heads][latent]: scratch
+  float* stats = nullptr;    // [splits][T, heads][2]: largest score, total
   int64_t parts_floats = 0;  // of it
   float* out = nullptr;      // [T, heads * v_dim]
 };
 // Splits of the positions that a call takes, the most of its slices.
 int MlaSplits(const SpineTarget& target, const MlaCall& call);
+// Shared memory of a block of LaunchMlaAttend, which takes two tiles of keys
+// where the card has room and one elsewhere.
+size_t MlaAttendBytes(int key_dim, int buffers);
 cudaError_t LaunchMlaNorms(const SpineTarget& target, const MlaCall& call);
 cudaError_t LaunchMlaAbsorb(const SpineTarget& target, const MlaCall& call);
 cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call);

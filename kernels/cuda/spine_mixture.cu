@@ -2,6 +2,7 @@
 // norm of the routed sums, and products or activations turned into the other
 // form.
 #include "kernels/cuda/spine_device.cuh"
+#include "kernels/cuda/spine_norm.cuh"
 
 namespace deltafin::cuda {
 namespace {
@@ -57,7 +58,7 @@ __device__ void RouteToken(const RouterCall& call, int token,
   const int e = threadIdx.x;
   uint32_t key = 0;
   if (e < call.num_experts) {
-    const float z = ProductValue(call.router, token, e);
+    const float z = ProductSum(call.router, token, e);
     if (!IsFinite(z)) *call.not_finite = 1;
     shared.score[e] = Sigmoid(z);
     key = OrderedBits(shared.score[e] + call.bias[e]);
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(kRouterThreads)
   }
   const int column = (blockIdx.x - 1) * kRouterThreads + threadIdx.x;
   if (column >= call.latent) return;
-  const float v = ProductValue(call.latent_down, token, column);
+  const float v = ProductSum(call.latent_down, token, column);
   if (!IsFinite(v)) *call.not_finite = 1;
   call.latents[size_t(token) * call.latent + column] = v;
 }
@@ -101,8 +102,8 @@ __global__ void __launch_bounds__(kWarpThreads)
   const int column = chunk * kPreparedColumns + 4 * (threadIdx.x % 32);
   float v[4] = {};
   if (column < call.width) {
-    const float4 gate = ProductValues4(call.gate, token, column);
-    const float4 up = ProductValues4(call.up, token, column);
+    const float4 gate = ProductSum4(call.gate, token, column);
+    const float4 up = ProductSum4(call.up, token, column);
     v[0] = Situ(gate.x, up.x, call.situ);
     v[1] = Situ(gate.y, up.y, call.situ);
     v[2] = Situ(gate.z, up.z, call.situ);
@@ -112,30 +113,23 @@ __global__ void __launch_bounds__(kWarpThreads)
 }
 
 // A block a token.
-__global__ void __launch_bounds__(kRouterThreads)
+__global__ void __launch_bounds__(kNormThreads)
     SumNormKernel(__grid_constant__ const SumNormCall call) {
-  __shared__ float scratch[32];
+  extern __shared__ float4 row[];
   WaitForWork();
   const int token = blockIdx.x;
   const int64_t* sums = call.sums + size_t(token) * call.width;
-  float squares = 0;
-  for (int i = threadIdx.x; i < call.width; i += kRouterThreads) {
-    const float v = __ll2float_rn(sums[i]) * 0x1p-40f;
-    squares = fmaf(v, v, squares);
-  }
-  const float inverse =
-      1.0f / sqrtf(BlockSum(squares, scratch) / static_cast<float>(call.width) +
-                   call.eps);
-  for (int chunk = threadIdx.x / 32; chunk < PreparedChunks(call.width);
-       chunk += kRouterThreads / 32) {
-    const int column = chunk * kPreparedColumns + 4 * (threadIdx.x % 32);
-    float v[4] = {};
-    for (int i = 0; i < 4 && column < call.width; ++i) {
-      v[i] = __ll2float_rn(sums[column + i]) * 0x1p-40f * inverse *
-             call.norm[column + i];
-    }
+  const auto load = [sums](int column) {
+    const auto* pairs = reinterpret_cast<const longlong2*>(sums + column);
+    const longlong2 low = pairs[0], high = pairs[1];
+    constexpr float kStep = 0x1p-40f;
+    return float4{__ll2float_rn(low.x) * kStep, __ll2float_rn(low.y) * kStep,
+                  __ll2float_rn(high.x) * kStep, __ll2float_rn(high.y) * kStep};
+  };
+  const auto store = [&](int chunk, int, const float v[4]) {
     PrepareChunk(call.out, token, chunk, v);
-  }
+  };
+  NormalizeRow(call.width, call.eps, call.norm, row, load, store);
 }
 
 __global__ void __launch_bounds__(kWarpThreads)
@@ -158,7 +152,7 @@ __global__ void __launch_bounds__(kWarpThreads)
   const int row = blockIdx.x * kWarpThreads + threadIdx.x;
   if (row >= call.rows) return;
   call.out[size_t(blockIdx.y) * call.rows + row] =
-      ProductValue(call.product, blockIdx.y, row);
+      ProductSum(call.product, blockIdx.y, row);
 }
 
 dim3 ChunkGrid(int width, int num_tokens) {
@@ -183,8 +177,8 @@ cudaError_t LaunchActivate(const SpineTarget& target,
 }
 
 cudaError_t LaunchSumNorm(const SpineTarget& target, const SumNormCall& call) {
-  return LaunchSpine(target, SumNormKernel, dim3(call.num_tokens),
-                     kRouterThreads, 0, call);
+  return LaunchSpine(target, SumNormKernel, dim3(call.num_tokens), kNormThreads,
+                     NormBytes(call.width), call);
 }
 
 cudaError_t LaunchPrepare(const SpineTarget& target, const PrepareCall& call) {

@@ -105,38 +105,60 @@ __device__ __forceinline__ RowPair ReadRows(const uint4* stage, int half,
   return {stage[VectorAt(row, vector)], stage[VectorAt(row + 8, vector)]};
 }
 
-// Activations of the lane's token, zeros beyond the last one.
-__device__ __forceinline__ uint4 ReadX(const uint8_t* x, size_t vector,
-                                       int lane, bool has_token) {
-  if (!has_token) return {0, 0, 0, 0};
-  return reinterpret_cast<const uint4*>(x)[vector * 32 + lane];
+// Activations of the lane's token for a stage, zeros beyond the last one:
+// asked for before the tile is there.
+struct StageInput {
+  static constexpr int kVectors = 2 * kSplitParts;
+  uint4 x[kVectors];
+  float factors[2];  // int8: of tokens 2c and 2c + 1
+};
+
+__device__ __forceinline__ StageInput ReadInput(const ProductCall& call,
+                                                bool int8, int stage,
+                                                int lane) {
+  StageInput input;
+  const auto* x =
+      reinterpret_cast<const uint4*>(int8 ? call.x.limbs : call.x.split) +
+      size_t(stage) * StageInput::kVectors * 32 + lane;
+  const bool has_token = lane / 4 < call.num_tokens;
+#pragma unroll
+  for (int i = 0; i < StageInput::kVectors; ++i) {
+    input.x[i] = {0, 0, 0, 0};
+    if (has_token) input.x[i] = x[i * 32];
+  }
+  const int token = 2 * (lane % 4);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    input.factors[i] = 0;
+    if (int8 && token + i < call.num_tokens) {
+      input.factors[i] = call.x.factors[stage * kSpineTokens + token + i];
+    }
+  }
+  return input;
 }
 
 // acc[half]: rows g and g + 8 for tokens 2c and 2c + 1.
-__device__ __forceinline__ void AddBf16Stage(const ProductCall& call,
-                                             const uint4* tile, int stage,
-                                             int lane, float acc[2][4]) {
-  const bool has_token = lane / 4 < call.num_tokens;
+__device__ __forceinline__ void AddBf16Stage(const StageInput& input,
+                                             const uint4* tile, int lane,
+                                             float acc[2][4]) {
   float sums[2][4] = {};
 #pragma unroll
   for (int v = 0; v < 2; ++v) {
-    uint4 x[kSplitParts];
-#pragma unroll
-    for (int p = 0; p < kSplitParts; ++p) {
-      x[p] = ReadX(call.x.split, size_t(2 * stage + v) * kSplitParts + p, lane,
-                   has_token);
-    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const RowPair rows = ReadRows(tile, half, 4 * v + lane % 4, lane);
       uint32_t a[4];
       rows.Operand(0, a);
+#pragma unroll
       for (int p = 0; p < kSplitParts; ++p) {
-        MultiplyBf16(sums[half], a, x[p].x, x[p].y);
+        const uint4& x = input.x[kSplitParts * v + p];
+        MultiplyBf16(sums[half], a, x.x, x.y);
       }
       rows.Operand(1, a);
+#pragma unroll
       for (int p = 0; p < kSplitParts; ++p) {
-        MultiplyBf16(sums[half], a, x[p].z, x[p].w);
+        const uint4& x = input.x[kSplitParts * v + p];
+        MultiplyBf16(sums[half], a, x.z, x.w);
       }
     }
   }
@@ -145,45 +167,40 @@ __device__ __forceinline__ void AddBf16Stage(const ProductCall& call,
 
 // f32 of l0 + 256 l1 + 65536 l2, rounded once.
 __device__ __forceinline__ float Combine(int l0, int l1, int l2) {
-  const int low = l0 + 256 * l1;  // below 2^29
+  const int low = l0 + 256 * l1;  // below 2^30
   return fmaf(__int2float_rn(l2 + (low >> 16)), 65536.0f,
               __int2float_rn(low & 0xffff));
 }
 
-__device__ __forceinline__ void AddInt8Stage(const ProductCall& call,
-                                             const uint4* tile, int stage,
-                                             int lane, float acc[2][4]) {
-  const bool has_token = lane / 4 < call.num_tokens;
+__device__ __forceinline__ void AddInt8Stage(const StageInput& input,
+                                             const uint4* tile, int lane,
+                                             float acc[2][4]) {
   int sums[kLimbParts][2][4] = {};
 #pragma unroll
   for (int v = 0; v < 2; ++v) {
-    uint4 x[kLimbParts];
-#pragma unroll
-    for (int l = 0; l < kLimbParts; ++l) {
-      x[l] = ReadX(call.x.limbs, (size_t(stage) * kLimbParts + l) * 2 + v, lane,
-                   has_token);
-    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const RowPair rows = ReadRows(tile, half, 4 * v + lane % 4, lane);
       uint32_t a[4];
       rows.Operand(0, a);
+#pragma unroll
       for (int l = 0; l < kLimbParts; ++l) {
-        MultiplyInt8(sums[l][half], a, x[l].x, x[l].y);
+        const uint4& x = input.x[2 * l + v];
+        MultiplyInt8(sums[l][half], a, x.x, x.y);
       }
       rows.Operand(1, a);
+#pragma unroll
       for (int l = 0; l < kLimbParts; ++l) {
-        MultiplyInt8(sums[l][half], a, x[l].z, x[l].w);
+        const uint4& x = input.x[2 * l + v];
+        MultiplyInt8(sums[l][half], a, x.z, x.w);
       }
     }
   }
-  const float* factors = call.x.factors + stage * kSpineTokens + 2 * (lane % 4);
+#pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int h = i / 4, k = i % 4;
-    const int token = 2 * (lane % 4) + k % 2;
-    if (token >= call.num_tokens) continue;
     acc[h][k] = fmaf(Combine(sums[0][h][k], sums[1][h][k], sums[2][h][k]),
-                     factors[k % 2], acc[h][k]);
+                     input.factors[k % 2], acc[h][k]);
   }
 }
 
@@ -223,15 +240,17 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   WaitForWork();
   float acc[2][4] = {};
   for (int i = 0; i < count; ++i) {
+    const ProductMatrix& m = call.matrices[place.matrix];
+    const bool int8 = m.scale != nullptr;
+    const StageInput input = ReadInput(call, int8, place.stage, lane);
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
     __syncwarp();
     fetch();
-    const ProductMatrix& m = call.matrices[place.matrix];
     const uint4* tile = stages + i % kStages * kTileVectors;
-    if (m.scale == nullptr) {
-      AddBf16Stage(call, tile, place.stage, lane, acc);
+    if (int8) {
+      AddInt8Stage(input, tile, lane, acc);
     } else {
-      AddInt8Stage(call, tile, place.stage, lane, acc);
+      AddBf16Stage(input, tile, lane, acc);
     }
     if (place.stage + 1 == m.stages || i + 1 == count) {
       StorePart(call, place, warp, lane, acc);

@@ -13,6 +13,7 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kCluster = 8;
 constexpr int kMaxCandidates = ResidualCall::kMaxSnapshots + 1;
 constexpr int kSums = 2 * kMaxCandidates;
+constexpr int kBatch = 4;  // candidates whose loads are under way at once
 
 // Blocks of a token and this one's place among them; sums over all of them.
 struct Team {
@@ -64,9 +65,9 @@ __device__ float4 UpdatedPrefix(const ResidualCall& call, int token,
       Load4(call.prefix + size_t(token) * call.hidden, column, call.hidden);
   const PendingSum& pending = call.pending;
   if (pending.count == 0 || column >= call.hidden) return old;
-  float4 sum = ProductValues4(pending.products[0], token, column);
+  float4 sum = ProductSum4(pending.products[0], token, column);
   if (pending.count > 1) {
-    const float4 more = ProductValues4(pending.products[1], token, column);
+    const float4 more = ProductSum4(pending.products[1], token, column);
     sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
   }
   if (pending.starts) return sum;
@@ -161,11 +162,19 @@ __device__ float4 Mixture(const ResidualCall& call, const Shared& shared,
     return Candidate(call, 0, token, column);
   }
   float4 sum = {0, 0, 0, 0};
-  for (int j = 0; j <= call.num_snapshots; ++j) {
-    const float4 v = Candidate(call, j, token, column);
-    const float w = shared.weights[j];
-    sum = {fmaf(w, v.x, sum.x), fmaf(w, v.y, sum.y), fmaf(w, v.z, sum.z),
-           fmaf(w, v.w, sum.w)};
+  for (int first = 0; first <= call.num_snapshots; first += kBatch) {
+    float4 v[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      v[i] = Candidate(call, min(first + i, call.num_snapshots), token, column);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      if (first + i > call.num_snapshots) continue;
+      const float w = shared.weights[first + i];
+      sum = {fmaf(w, v[i].x, sum.x), fmaf(w, v[i].y, sum.y),
+             fmaf(w, v[i].z, sum.z), fmaf(w, v[i].w, sum.w)};
+    }
   }
   return sum;
 }

@@ -134,6 +134,7 @@ MlaCall CudaSpine::State::DescribeMla(
   call.q_low = For(work->q_low, {&w.q_b});
   call.queries = work->queries;
   call.parts = work->mla_parts;
+  call.stats = work->mla_stats;
   call.parts_floats = work->mla_parts_floats;
   call.out = work->attention;
   return call;

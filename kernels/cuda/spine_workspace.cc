@@ -78,10 +78,11 @@ void Place(const CudaSpineShape& s, const SpineTarget& target, Pieces& pieces,
   pieces.Take(size_t{kTokens} * s.num_attention_heads *
                   (s.kv_lora_rank + s.qk_rope_head_dim),
               w.queries);
-  w.mla_parts_floats =
-      std::max<int64_t>(kMlaPartRows, kTokens * s.num_attention_heads) *
-      (s.kv_lora_rank + 2);
+  const int64_t part_rows =
+      std::max<int64_t>(kMlaPartRows, kTokens * s.num_attention_heads);
+  w.mla_parts_floats = part_rows * s.kv_lora_rank;
   pieces.Take(w.mla_parts_floats, w.mla_parts);
+  pieces.Take(2 * part_rows, w.mla_stats);
   pieces.Take(size_t{kTokens} * s.latent_size, w.sums);
   pieces.Take(size_t{kTokens} * s.vocab_size, w.logits);
   const auto blocks = RowBlocksOf(s);

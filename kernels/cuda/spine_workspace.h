@@ -49,6 +49,7 @@ struct SpineWorkspace {
   float* attention = nullptr;     // [8, width]
   float* queries = nullptr;       // [8, heads, latent + rope]
   float* mla_parts = nullptr;
+  float* mla_stats = nullptr;
   int64_t mla_parts_floats = 0;
   int64_t* sums = nullptr;  // [8, latent]
   float* logits = nullptr;  // [8, vocab]
