@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -291,8 +290,8 @@ class SpineBench {
     Run(layer);
   }
   void Attend(BenchLayer& layer, bool starts_block) {
-    Require(spine_->Attend(layer.layer, starts_block,
-                           std::span(&layer.sequence, 1), &why_));
+    Require(
+        spine_->Attend(layer.layer, starts_block, &layer.sequence, 1, &why_));
   }
   void Route(BenchLayer& layer) { Require(spine_->Route(layer.layer, &why_)); }
   void Shared(BenchLayer& layer) {

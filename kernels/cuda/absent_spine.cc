@@ -37,7 +37,7 @@ bool CudaSpine::Begin(const float*, int, std::string* why) {
 }
 
 bool CudaSpine::Attend(const CudaSpineLayer&, bool,
-                       std::span<const CudaSequence>, std::string* why) {
+                       const CudaSequence*, int, std::string* why) {
   return Absent(why);
 }
 

@@ -10,7 +10,9 @@ constexpr int kThreads = 256;
 constexpr int kRows = 32;       // (token, head) rows of a block
 constexpr int kPositions = 32;  // of a tile
 constexpr int kMaxLatent = 512;
-constexpr int kRowsPerThread = 8;
+constexpr int kScoreStride = 36;  // floats of a row of scores
+constexpr int kKeyParts = 4;      // of the keys' columns, each two warps'
+constexpr int kWarpColumns = 64;  // latents that a warp sums
 constexpr int kMaxSplits = 64;
 
 struct AttendCall {
@@ -21,51 +23,117 @@ struct AttendCall {
 };
 
 struct Rows {
-  float scores[kPositions][kRows];
+  float scores[kRows][kScoreStride];
   float largest[kRows];
   float total[kRows];
   float rescale[kRows];
 };
 
 // Starts copying rows of `width` floats to shared memory, as one group of
-// copies; the last one stands for those beyond.
+// copies, with zeros up to 16 columns; the last row stands for those beyond.
 __device__ void CopyRows(const float* from, int count, int rows, int width,
                          int stride, float* to) {
   for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) {
     const float* source = from + size_t(min(row, count - 1)) * width;
-    for (int i = 4 * (threadIdx.x % 32); i < width; i += 128) {
+    for (int i = 4 * (threadIdx.x % 32); i < (width + 15) / 16 * 16; i += 128) {
       const uint32_t address = static_cast<uint32_t>(
           __cvta_generic_to_shared(to + row * stride + i));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address),
-                   "l"(source + i));
+      const int bytes = i < width ? 16 : 0;
+      asm volatile(
+          "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address),
+          "l"(source + (i < width ? i : 0)), "r"(bytes));
     }
   }
   asm volatile("cp.async.commit_group;");
 }
 
-__device__ float Dot(const float4& a, const float4& b, float sum) {
-  return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, fmaf(a.w, b.w, sum))));
+// A float as the sum of two that the matrix unit takes: it reads the upper 19
+// bits of each.
+struct Halves {
+  uint32_t high;
+  uint32_t low;
+};
+
+__device__ __forceinline__ Halves Halve(float f) {
+  const uint32_t high = BitsOf(f) & 0xffffe000u;
+  return {high, BitsOf(f - FloatOf(high))};
 }
 
-// scores[p][r] for rows r = 2a, 2a + 1 and positions p = b, b + 16 of thread
-// 16 a + b.
+__device__ __forceinline__ void MultiplyTf32(float c[4], const uint32_t a[4],
+                                             uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+      "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// The left operand: rows g, g + 8; columns c, c + 4.
+struct LeftOperand {
+  uint32_t high[4];
+  uint32_t low[4];
+};
+
+__device__ __forceinline__ LeftOperand Left(float a0, float a1, float a2,
+                                            float a3) {
+  const Halves h[4] = {Halve(a0), Halve(a1), Halve(a2), Halve(a3)};
+  return {{h[0].high, h[1].high, h[2].high, h[3].high},
+          {h[0].low, h[1].low, h[2].low, h[3].low}};
+}
+
+// c += a b but for the product of the low halves.
+__device__ __forceinline__ void MultiplyFloats(float c[4], const LeftOperand& a,
+                                               float b0, float b1) {
+  const Halves h0 = Halve(b0), h1 = Halve(b1);
+  MultiplyTf32(c, a.low, h0.high, h1.high);
+  MultiplyTf32(c, a.high, h0.low, h1.low);
+  MultiplyTf32(c, a.high, h0.high, h1.high);
+}
+
+// Adds part `part` of the columns to the scores of 16 rows and all positions of
+// the tile. Lane (g, c) reads columns 4c..4c+3 of every 16.
+__device__ void ScorePart(const float* q, const float* k, int width, int stride,
+                          int part, float sums[4][4]) {
+  const int lane = threadIdx.x % 32;
+  const int groups = (width + 15) / 16;
+  const float* a = q + lane / 4 * stride + 4 * (lane % 4);
+  const float* b = k + lane / 4 * stride + 4 * (lane % 4);
+  const int end = groups * (part + 1) / kKeyParts;
+  for (int group = groups * part / kKeyParts; group < end; ++group) {
+    const auto at = [group, stride](const float* base, int row) {
+      return *reinterpret_cast<const float4*>(base + row * stride + 16 * group);
+    };
+    const float4 low = at(a, 0), high = at(a, 8);
+    const LeftOperand first = Left(low.x, high.x, low.y, high.y);
+    const LeftOperand second = Left(low.z, high.z, low.w, high.w);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const float4 key = at(b, 8 * n);
+      MultiplyFloats(sums[n], first, key.x, key.y);
+      MultiplyFloats(sums[n], second, key.z, key.w);
+    }
+  }
+}
+
+// rows.scores, a quarter of the columns after the other, two warps a quarter. A
+// barrier behind.
 __device__ void Score(const float* q, const float* k, int width, int stride,
                       float scale, Rows& rows) {
-  const int r = threadIdx.x / 16 * 2, p = threadIdx.x % 16;
-  float sums[2][2] = {};
-  for (int v = 0; v < width / 4; ++v) {
-    const auto at = [v, stride](const float* base, int row) {
-      return reinterpret_cast<const float4*>(base + row * stride)[v];
-    };
-    const float4 q0 = at(q, r), q1 = at(q, r + 1);
-    const float4 k0 = at(k, p), k1 = at(k, p + 16);
-    sums[0][0] = Dot(q0, k0, sums[0][0]);
-    sums[0][1] = Dot(q0, k1, sums[0][1]);
-    sums[1][0] = Dot(q1, k0, sums[1][0]);
-    sums[1][1] = Dot(q1, k1, sums[1][1]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows.scores[p + 16 * (i % 2)][r + i / 2] = sums[i / 2][i % 2] * scale;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int half = warp % 2, part = warp / 2;
+  float sums[4][4] = {};
+  ScorePart(q + 16 * half * stride, k, width, stride, part, sums);
+  for (int turn = 0; turn < kKeyParts; ++turn) {
+    if (turn == part) {
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        for (int i = 0; i < 4; ++i) {
+          const int r = 16 * half + lane / 4 + 8 * (i / 2);
+          float& score = rows.scores[r][8 * n + 2 * (lane % 4) + i % 2];
+          score = (turn == 0 ? 0.0f : score) + sums[n][i] * scale;
+        }
+      }
+    }
+    __syncthreads();
   }
 }
 
@@ -81,7 +149,7 @@ __device__ void Weigh(const MlaSlice& slice, int heads, int first_row,
   for (int r = 4 * warp; r < 4 * warp + 4; ++r) {
     const int64_t seen = min(Seen(slice, heads, first_row + r), end);
     const bool visible = first + lane < seen;
-    const float score = visible ? rows.scores[lane][r] : -INFINITY;
+    const float score = visible ? rows.scores[r][lane] : -INFINITY;
     float largest = score;
     for (int step = 16; step > 0; step /= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
@@ -92,7 +160,7 @@ __device__ void Weigh(const MlaSlice& slice, int heads, int first_row,
     const float weight = visible ? Exp(score - now) : 0.0f;
     const float total = WarpSum(weight);
     __syncwarp();
-    rows.scores[lane][r] = weight;
+    rows.scores[r][lane] = weight;
     if (lane == 0) {
       const float rescale = before == -INFINITY ? 0.0f : Exp(before - now);
       rows.rescale[r] = rescale;
@@ -102,42 +170,63 @@ __device__ void Weigh(const MlaSlice& slice, int heads, int first_row,
   }
 }
 
-// Latents 4 lane .. and 128 + 4 lane .. of the thread's half, eight rows.
+// Sums of the warp's latents for all rows: column 4n + j of half h is column n
+// of product [h][j], so that a lane reads and stores four neighbours.
 struct Sums {
-  float4 value[kRowsPerThread][2] = {};
+  float value[2][2][4][4] = {};  // [16 rows][half][j]
 };
 
-__device__ void AddScaled(float4& sum, float w, const float4& v) {
-  sum = {fmaf(w, v.x, sum.x), fmaf(w, v.y, sum.y), fmaf(w, v.z, sum.z),
-         fmaf(w, v.w, sum.w)};
+__device__ void Rescale(const Rows& rows, Sums& sums) {
+  const int g = threadIdx.x % 32 / 4;
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+    const float low = rows.rescale[16 * m + g];
+    const float high = rows.rescale[16 * m + g + 8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float* v = sums.value[m][i / 4][i % 4];
+      v[0] *= low;
+      v[1] *= low;
+      v[2] *= high;
+      v[3] *= high;
+    }
+  }
+}
+
+__device__ __forceinline__ LeftOperand ReadWeights(const Rows& rows, int m,
+                                                   int step) {
+  const int lane = threadIdx.x % 32;
+  const float* low = &rows.scores[16 * m + lane / 4][8 * step + lane % 4];
+  const float* high = low + 8 * kScoreStride;
+  return Left(low[0], high[0], low[4], high[4]);
 }
 
 __device__ void AddValues(const float* k, int latent, int stride,
                           const Rows& rows, Sums& sums) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int r = warp % 4 * kRowsPerThread;
-  const int column = warp / 4 * (kMaxLatent / 2) + 4 * lane;
+  Rescale(rows, sums);
 #pragma unroll
-  for (int i = 0; i < kRowsPerThread; ++i) {
-    const float s = rows.rescale[r + i];
+  for (int step = 0; step < kPositions / 8; ++step) {
+    const LeftOperand weights[2] = {ReadWeights(rows, 0, step),
+                                    ReadWeights(rows, 1, step)};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float4& v = sums.value[i][h];
-      v = {v.x * s, v.y * s, v.z * s, v.w * s};
-    }
-  }
-  for (int p = 0; p < kPositions; ++p) {
-    float4 v[2] = {};
-    for (int h = 0; h < 2; ++h) {
-      if (column + 128 * h >= latent) continue;
-      v[h] =
-          *reinterpret_cast<const float4*>(k + p * stride + column + 128 * h);
-    }
+      const int column = kWarpColumns * warp + 32 * h + 4 * (lane / 4);
+      float4 v[2] = {};
 #pragma unroll
-    for (int i = 0; i < kRowsPerThread; ++i) {
-      const float w = rows.scores[p][r + i];
-      AddScaled(sums.value[i][0], w, v[0]);
-      AddScaled(sums.value[i][1], w, v[1]);
+      for (int i = 0; i < 2; ++i) {
+        if (column >= latent) continue;
+        v[i] = *reinterpret_cast<const float4*>(
+            k + (8 * step + 4 * i + lane % 4) * stride + column);
+      }
+#pragma unroll
+      for (int m = 0; m < 2; ++m) {
+        auto& out = sums.value[m][h];
+        MultiplyFloats(out[0], weights[m], v[0].x, v[1].x);
+        MultiplyFloats(out[1], weights[m], v[0].y, v[1].y);
+        MultiplyFloats(out[2], weights[m], v[0].z, v[1].z);
+        MultiplyFloats(out[3], weights[m], v[0].w, v[1].w);
+      }
     }
   }
 }
@@ -146,25 +235,24 @@ __device__ void StoreParts(const MlaCall& call, const MlaSlice& slice,
                            int first_row, int num_rows, int split,
                            const Rows& rows, const Sums& sums) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int column = warp / 4 * (kMaxLatent / 2) + 4 * lane;
-  const size_t all = size_t(call.num_tokens) * call.heads;
-  const size_t base = split * all + size_t(slice.first_row) * call.heads;
+  const size_t base =
+      (split * size_t(call.num_tokens) + slice.first_row) * call.heads;
+  if (threadIdx.x < kRows && first_row + threadIdx.x < num_rows) {
+    float* stats = call.stats + 2 * (base + first_row + threadIdx.x);
+    stats[0] = rows.largest[threadIdx.x];
+    stats[1] = rows.total[threadIdx.x];
+  }
 #pragma unroll
-  for (int i = 0; i < kRowsPerThread; ++i) {
-    const int r = warp % 4 * kRowsPerThread + i;
-    if (first_row + r >= num_rows) break;
-    const size_t row = base + first_row + r;
-    if (column == 0) {
-      call.stats[2 * row] = rows.largest[r];
-      call.stats[2 * row + 1] = rows.total[r];
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int c = column + 128 * h;
-      if (c >= call.latent) continue;
-      *reinterpret_cast<float4*>(call.parts + row * call.latent + c) =
-          sums.value[i][h];
-    }
+  for (int i = 0; i < 16; ++i) {  // rows of 16, half, upper rows, columns
+    const int m = i / 8, h = i / 4 % 2, upper = i / 2 % 2, n = i % 2;
+    const int r = 16 * m + 8 * upper + lane / 4;
+    const int column = kWarpColumns * warp + 32 * h + 8 * (lane % 4) + 4 * n;
+    if (first_row + r >= num_rows || column >= call.latent) continue;
+    const auto& v = sums.value[m][h];
+    const int at = 2 * upper + n;
+    *reinterpret_cast<float4*>(call.parts +
+                               (base + first_row + r) * call.latent + column) =
+        float4{v[0][at], v[1][at], v[2][at], v[3][at]};
   }
 }
 
@@ -215,7 +303,6 @@ __global__ void __launch_bounds__(kThreads)
     const float* k = tiles_memory + (at - begin) / kPositions % attend.buffers *
                                         kPositions * stride;
     Score(q, k, width, stride, call.scale, rows);
-    __syncthreads();
     Weigh(slice, call.heads, first_row, at, end, rows);
     __syncthreads();
     AddValues(k, call.latent, stride, rows, sums);
@@ -224,8 +311,8 @@ __global__ void __launch_bounds__(kThreads)
   StoreParts(call, slice, first_row, num_rows, blockIdx.y, rows, sums);
 }
 
-// Four floats more than a multiple of 32: rows begin in other banks.
-int KeyStride(int key_dim) { return (key_dim + 31) / 32 * 32 + 4; }
+// Rows begin in other halves of the banks, and have whole groups of 16 columns.
+int KeyStride(int key_dim) { return (key_dim + 31) / 32 * 32 + 16; }
 
 int RowTiles(const MlaCall& call) {
   int tiles = 0;

@@ -91,9 +91,8 @@ std::unique_ptr<CudaSpine> CudaSpine::Create(int card,
     return nullptr;
   }
   if (stream == nullptr) {
-    state->owns_stream = state->Check(
-        cudaStreamCreateWithFlags(&state->target.stream, cudaStreamNonBlocking),
-        "making a stream", why);
+    state->owns_stream = state->Check(cudaStreamCreate(&state->target.stream),
+                                      "making a stream", why);
     if (!state->owns_stream) return nullptr;
   }
   state->work = cuda::SpineWorkspace::Create(card, shape, state->target, why);
@@ -130,7 +129,7 @@ bool CudaSpine::Begin(const float* rows, int num_tokens, std::string* why) {
 }
 
 bool CudaSpine::Attend(const CudaSpineLayer& layer, bool starts_block,
-                       std::span<const CudaSequence> sequences,
+                       const CudaSequence* sequences, int num_sequences,
                        std::string* why) {
   State& s = *state_;
   const CudaKdaWeights& kda = layer.kda;
@@ -146,8 +145,8 @@ bool CudaSpine::Attend(const CudaSpineLayer& layer, bool starts_block,
                         why));
   if (!mixed) return false;
   if (starts_block) ++s.num_snapshots;
-  if (!(layer.is_mla ? s.AttendMla(layer, sequences, why)
-                     : s.AttendKda(layer, sequences, why))) {
+  if (!(layer.is_mla ? s.AttendMla(layer, sequences, num_sequences, why)
+                     : s.AttendKda(layer, sequences, num_sequences, why))) {
     return false;
   }
   const CudaMatrix& o = layer.is_mla ? mla.o : kda.o;

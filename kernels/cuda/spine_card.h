@@ -14,7 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "kernels/expert_weights.h"
@@ -129,7 +128,8 @@ class CudaSpine {
   // of 4, kda_head_dim 16 to 128, and so on. *why names the first that is not.
   static bool Supports(const CudaSpineShape& shape, std::string* why);
   // `stream`: a cudaStream_t of the card, which must outlive this; null: one of
-  // its own. Takes some tens of MB of the card's memory.
+  // its own, in order with the card's legacy default stream (libtorch's). Takes
+  // some tens of MB of the card's memory.
   static std::unique_ptr<CudaSpine> Create(int card,
                                            const CudaSpineShape& shape,
                                            void* stream, std::string* why);
@@ -142,9 +142,11 @@ class CudaSpine {
   bool Begin(const float* rows, int num_tokens, std::string* why);
 
   // The calls of spine_node/spine.h. `starts_block`: the layer begins an
-  // attention-residual block.
+  // attention-residual block. The sequences are those of the step, at most
+  // eight.
   bool Attend(const CudaSpineLayer& layer, bool starts_block,
-              std::span<const CudaSequence> sequences, std::string* why);
+              const CudaSequence* sequences, int num_sequences,
+              std::string* why);
   bool DenseMlp(const CudaSpineLayer& layer, std::string* why);
   // Starts the router and the latent projection.
   bool Route(const CudaSpineLayer& layer, std::string* why);

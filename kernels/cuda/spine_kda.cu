@@ -60,7 +60,11 @@ __device__ void LoadRaw(const KdaCall& call, const KdaSlice& slice, int head,
                             : at.part == 2 ? call.v
                                            : call.g;
   float raw[kSpineTokens];
-  ProductSumTokens(view, slice.first_row, column, raw);
+  if (slice.count == 1) {
+    raw[0] = ProductSum(view, slice.first_row, column);
+  } else {
+    ProductSumTokens(view, slice.first_row, column, raw);
+  }
   for (int t = at.part; t < slice.count; t += kParts) {
     shared.low[t][at.d] = ProductSum(call.f_a, slice.first_row + t, at.d);
   }

@@ -12,51 +12,95 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kCluster = 8;
 constexpr int kMaxCandidates = ResidualCall::kMaxSnapshots + 1;
-constexpr int kSums = 2 * kMaxCandidates;
-constexpr int kBatch = 4;  // candidates whose loads are under way at once
+constexpr int kHeld = 8;  // snapshots in registers
 
-// Blocks of a token and this one's place among them; sums over all of them.
-struct Team {
-  int size = 1;
-  int rank = 0;
+struct Shared {
+  float warp_sums[kWarps][2 * kMaxCandidates];
+  // What the other blocks of the token read.
+  float block_sums[2 * kMaxCandidates];
+  float block_squares;
+  float scratch[32];
 };
 
-__device__ Team FindTeam() {
+__device__ float4 Load4(const float* row, int column, int width) {
+  if (column >= width) return {0, 0, 0, 0};
+  return *reinterpret_cast<const float4*>(row + column);
+}
+
+__device__ float Dot4(const float4& a, const float4& b) {
+  return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, a.w * b.w)));
+}
+
+__device__ void AddScaled(float4& sum, float w, const float4& v) {
+  sum = {fmaf(w, v.x, sum.x), fmaf(w, v.y, sum.y), fmaf(w, v.z, sum.z),
+         fmaf(w, v.w, sum.w)};
+}
+
+// The block's share of a token: chunks of 128 columns, a warp each.
+struct Share {
+  int rank = 0;  // of the block among the token's
+  int size = 1;
+
+  __device__ int first_chunk() const {
+    return rank * kWarps + threadIdx.x / 32;
+  }
+  __device__ int stride() const { return size * kWarps; }
+};
+
+__device__ Share FindShare() {
 #if __CUDA_ARCH__ >= 900
   namespace cg = cooperative_groups;
   const cg::cluster_group cluster = cg::this_cluster();
-  return {static_cast<int>(cluster.num_blocks()),
-          static_cast<int>(cluster.block_rank())};
+  return {static_cast<int>(cluster.block_rank()),
+          static_cast<int>(cluster.num_blocks())};
 #else
   return {};
 #endif
 }
 
-// out[i] = the sum over the team's blocks of mine[i], i < count, in the order
-// of ranks. Both in shared memory; barriers before and behind.
-__device__ void TeamSum(const Team& team, float* mine, int count, float* out) {
-  __syncthreads();
+// The value that each block of the token has at `mine`, summed in the order of
+// ranks. All blocks have stored theirs (SyncToken).
+__device__ float TokenSum(const Share& share, float* mine) {
 #if __CUDA_ARCH__ >= 900
   namespace cg = cooperative_groups;
-  cg::cluster_group cluster = cg::this_cluster();
-  cluster.sync();
-  for (int i = threadIdx.x; i < count; i += kThreads) {
-    float sum = 0;
-    for (int r = 0; r < team.size; ++r) {
-      sum += cluster.map_shared_rank(mine, r)[i];
-    }
-    out[i] = sum;
+  float parts[kCluster];
+#pragma unroll
+  for (int r = 0; r < kCluster; ++r) {
+    parts[r] = *cg::this_cluster().map_shared_rank(mine, r);
   }
-  cluster.sync();
+  float sum = 0;
+#pragma unroll
+  for (int r = 0; r < kCluster; ++r) sum += parts[r];
+  return sum;
 #else
-  for (int i = threadIdx.x; i < count; i += kThreads) out[i] = mine[i];
+  return *mine;
 #endif
-  __syncthreads();
 }
 
-__device__ float4 Load4(const float* row, int column, int width) {
-  if (column >= width) return {0, 0, 0, 0};
-  return *reinterpret_cast<const float4*>(row + column);
+__device__ void SyncToken() {
+#if __CUDA_ARCH__ >= 900
+  cooperative_groups::this_cluster().sync();
+#else
+  __syncthreads();
+#endif
+}
+
+// The snapshots' values at the lane's four columns.
+struct Snapshots {
+  float4 v[kHeld];
+};
+
+__device__ Snapshots FetchSnapshots(const ResidualCall& call, int token,
+                                    int column) {
+  Snapshots held;
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    held.v[j] = {0, 0, 0, 0};
+    if (j >= call.num_snapshots) continue;
+    held.v[j] = Load4(call.snapshots[j] + size_t(token) * call.hidden, column,
+                      call.hidden);
+  }
+  return held;
 }
 
 __device__ float4 UpdatedPrefix(const ResidualCall& call, int token,
@@ -74,146 +118,152 @@ __device__ float4 UpdatedPrefix(const ResidualCall& call, int token,
   return {old.x + sum.x, old.y + sum.y, old.z + sum.z, old.w + sum.w};
 }
 
-__device__ float4 Candidate(const ResidualCall& call, int index, int token,
-                            int column) {
-  const float* rows =
-      index < call.num_snapshots ? call.snapshots[index] : call.prefix;
-  return Load4(rows + size_t(token) * call.hidden, column, call.hidden);
+__device__ void StorePrefix(const ResidualCall& call, int token, int column,
+                            const float4& prefix) {
+  if (column >= call.hidden) return;
+  const size_t at = size_t(token) * call.hidden + column;
+  *reinterpret_cast<float4*>(call.prefix + at) = prefix;
+  if (call.next_snapshot == nullptr) return;
+  *reinterpret_cast<float4*>(call.next_snapshot + at) = prefix;
 }
 
-__device__ float Dot4(const float4& a, const float4& b) {
-  return fmaf(a.x, b.x, fmaf(a.y, b.y, fmaf(a.z, b.z, a.w * b.w)));
+// Adds a candidate's squares and its product with the mix weights.
+__device__ void AddCandidate(int j, const float4& v, const float4& mix,
+                             float* warp_sums) {
+  const float squares = WarpSum(Dot4(v, v));
+  const float product = WarpSum(Dot4(v, mix));
+  if (threadIdx.x % 32 != 0) return;
+  warp_sums[2 * j] += squares;
+  warp_sums[2 * j + 1] += product;
 }
 
-struct Shared {
-  float warp_sums[kWarps][kSums];
-  float block_sums[kSums];
-  float sums[kSums];
-  float weights[kMaxCandidates];
-};
-
-// sums[2j], sums[2j + 1]: squares of candidate j, its product with the mix
-// weights. Also writes the prefix.
-__device__ void SumCandidates(const ResidualCall& call, const Team& team,
-                              int token, Shared& shared) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int chunks = PreparedChunks(call.hidden);
-  const int candidates = call.num_snapshots + 1;
-  for (int i = lane; i < kSums; i += 32) shared.warp_sums[warp][i] = 0;
-  __syncwarp();
-  for (int chunk = team.rank * kWarps + warp; chunk < chunks;
-       chunk += team.size * kWarps) {
-    const int column = chunk * kPreparedColumns + 4 * lane;
-    const float4 prefix = UpdatedPrefix(call, token, column);
-    const size_t at = size_t(token) * call.hidden + column;
-    if (column < call.hidden) {
-      *reinterpret_cast<float4*>(call.prefix + at) = prefix;
-      if (call.next_snapshot != nullptr) {
-        *reinterpret_cast<float4*>(call.next_snapshot + at) = prefix;
-      }
-    }
-    if (call.num_snapshots == 0) continue;
-    const float4 mix = Load4(call.mix, column, call.hidden);
-    for (int j = 0; j < candidates; ++j) {
-      const float4 v =
-          j == call.num_snapshots ? prefix : Candidate(call, j, token, column);
-      const float squares = WarpSum(Dot4(v, v));
-      const float product = WarpSum(Dot4(v, mix));
-      if (lane == 0) {
-        shared.warp_sums[warp][2 * j] += squares;
-        shared.warp_sums[warp][2 * j + 1] += product;
-      }
-    }
+__device__ void SumCandidates(const ResidualCall& call, int token, int column,
+                              const float4& prefix, const Snapshots& held,
+                              float* warp_sums) {
+  const float4 mix = Load4(call.mix, column, call.hidden);
+#pragma unroll
+  for (int j = 0; j < kHeld; ++j) {
+    if (j < call.num_snapshots) AddCandidate(j, held.v[j], mix, warp_sums);
   }
+  for (int j = kHeld; j < call.num_snapshots; ++j) {
+    const float* rows = call.snapshots[j] + size_t(token) * call.hidden;
+    AddCandidate(j, Load4(rows, column, call.hidden), mix, warp_sums);
+  }
+  AddCandidate(call.num_snapshots, prefix, mix, warp_sums);
 }
 
-// Softmax weights of the candidates in shared.weights.
-__device__ void WeighCandidates(const ResidualCall& call, const Team& team,
-                                Shared& shared) {
-  const int candidates = call.num_snapshots + 1;
+// The softmax weight of candidate `lane`, in every warp.
+__device__ float WeighCandidates(const ResidualCall& call, const Share& share,
+                                 Shared& shared) {
+  const int lane = threadIdx.x % 32;
   __syncthreads();
-  if (threadIdx.x < 2 * candidates) {
+  if (threadIdx.x < 2 * kMaxCandidates) {
     float sum = 0;
     for (int w = 0; w < kWarps; ++w) sum += shared.warp_sums[w][threadIdx.x];
     shared.block_sums[threadIdx.x] = sum;
   }
-  TeamSum(team, shared.block_sums, 2 * candidates, shared.sums);
-  if (threadIdx.x == 0) {
-    float largest = -INFINITY;
-    for (int j = 0; j < candidates; ++j) {
-      const float mean = shared.sums[2 * j] / static_cast<float>(call.hidden);
-      const float score = shared.sums[2 * j + 1] / sqrtf(mean + call.eps);
-      shared.weights[j] = score;
-      largest = largest < score ? score : largest;
-    }
-    float total = 0;
-    for (int j = 0; j < candidates; ++j) {
-      shared.weights[j] = Exp(shared.weights[j] - largest);
-      total += shared.weights[j];
-    }
-    for (int j = 0; j < candidates; ++j) shared.weights[j] /= total;
+  SyncToken();
+  float score = -INFINITY;
+  if (lane <= call.num_snapshots) {
+    const float mean = TokenSum(share, &shared.block_sums[2 * lane]) /
+                       static_cast<float>(call.hidden);
+    score = TokenSum(share, &shared.block_sums[2 * lane + 1]) /
+            sqrtf(mean + call.eps);
   }
-  __syncthreads();
+  float largest = score;
+  for (int step = 16; step > 0; step /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
+  }
+  const float weight = lane <= call.num_snapshots ? Exp(score - largest) : 0.0f;
+  return weight / WarpSum(weight);
 }
 
-__device__ float4 Mixture(const ResidualCall& call, const Shared& shared,
-                          int token, int column) {
-  if (call.num_snapshots == 0) {
-    return Candidate(call, 0, token, column);
-  }
+// weight: of candidate `lane`. The prefix has its new value.
+__device__ float4 Mixture(const ResidualCall& call, int token, int column,
+                          const float4& prefix, const Snapshots& held,
+                          float weight) {
   float4 sum = {0, 0, 0, 0};
-  for (int first = 0; first <= call.num_snapshots; first += kBatch) {
-    float4 v[kBatch];
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      v[i] = Candidate(call, min(first + i, call.num_snapshots), token, column);
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      if (first + i > call.num_snapshots) continue;
-      const float w = shared.weights[first + i];
-      sum = {fmaf(w, v[i].x, sum.x), fmaf(w, v[i].y, sum.y),
-             fmaf(w, v[i].z, sum.z), fmaf(w, v[i].w, sum.w)};
-    }
+  for (int j = 0; j < kHeld; ++j) {
+    const float w = __shfl_sync(kAllLanes, weight, j);
+    if (j < call.num_snapshots) AddScaled(sum, w, held.v[j]);
   }
+  for (int j = kHeld; j < call.num_snapshots; ++j) {
+    const float* rows = call.snapshots[j] + size_t(token) * call.hidden;
+    AddScaled(sum, __shfl_sync(kAllLanes, weight, j),
+              Load4(rows, column, call.hidden));
+  }
+  AddScaled(sum, __shfl_sync(kAllLanes, weight, call.num_snapshots), prefix);
   return sum;
 }
 
-// mixed: [rounds][kWarps][128] floats of dynamic shared memory.
+// rows: what a thread keeps of its chunks, [rounds][kThreads]; first the new
+// prefix, then the mixture.
+__device__ void MixToken(const ResidualCall& call, const Share& share,
+                         int token, Snapshots held, const float4& norm,
+                         float4* rows, Shared& shared) {
+  const int lane = threadIdx.x % 32, chunks = PreparedChunks(call.hidden);
+  const bool one_round = chunks <= share.stride();
+  float weight = 0;
+  if (call.num_snapshots > 0) weight = WeighCandidates(call, share, shared);
+  float squares = 0;
+  float4* mine = rows;
+  for (int chunk = share.first_chunk(); chunk < chunks;
+       chunk += share.stride(), mine += kThreads) {
+    const int column = chunk * kPreparedColumns + 4 * lane;
+    if (call.num_snapshots > 0) {
+      if (!one_round) held = FetchSnapshots(call, token, column);
+      *mine = Mixture(call, token, column, *mine, held, weight);
+    }
+    squares += Dot4(*mine, *mine);
+  }
+  const float block_squares = BlockSum(squares, shared.scratch);
+  if (threadIdx.x == 0) shared.block_squares = block_squares;
+  SyncToken();
+  const float mean =
+      TokenSum(share, &shared.block_squares) / static_cast<float>(call.hidden);
+  const float inverse = 1.0f / sqrtf(mean + call.eps);
+  mine = rows;
+  for (int chunk = share.first_chunk(); chunk < chunks;
+       chunk += share.stride(), mine += kThreads) {
+    const int column = chunk * kPreparedColumns + 4 * lane;
+    const float4 w = one_round ? norm : Load4(call.norm, column, call.hidden);
+    const float v[4] = {mine->x * inverse * w.x, mine->y * inverse * w.y,
+                        mine->z * inverse * w.z, mine->w * inverse * w.w};
+    PrepareChunk(call.out, token, chunk, v);
+  }
+  SyncToken();  // others may still read this block's sums
+}
+
 __global__ void __launch_bounds__(kThreads)
-    ResidualKernel(const ResidualCall call) {
-  extern __shared__ float4 mixed[];
+    ResidualKernel(__grid_constant__ const ResidualCall call) {
+  extern __shared__ float4 memory[];
   __shared__ Shared shared;
-  WaitForWork();
-  const Team team = FindTeam();
+  const Share share = FindShare();
   const int token = blockIdx.y;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int chunks = PreparedChunks(call.hidden);
-  SumCandidates(call, team, token, shared);
+  float4* rows = memory + threadIdx.x;
+  // Older than the launch before: the snapshots.
+  const int first = share.first_chunk() * kPreparedColumns + 4 * lane;
+  Snapshots held = FetchSnapshots(call, token, first);
+  float4 norm = {0, 0, 0, 0};
+  if (call.norm != nullptr) norm = Load4(call.norm, first, call.hidden);
+  WaitForWork();
+  if (lane < 2 * kMaxCandidates) shared.warp_sums[warp][lane] = 0;
+  __syncwarp();
+  float4* mine = rows;
+  for (int chunk = share.first_chunk(); chunk < chunks;
+       chunk += share.stride(), mine += kThreads) {
+    const int column = chunk * kPreparedColumns + 4 * lane;
+    *mine = UpdatedPrefix(call, token, column);
+    StorePrefix(call, token, column, *mine);
+    if (call.num_snapshots == 0) continue;
+    if (mine != rows) held = FetchSnapshots(call, token, column);
+    SumCandidates(call, token, column, *mine, held, shared.warp_sums[warp]);
+  }
   if (call.norm == nullptr) return;
-  if (call.num_snapshots > 0) WeighCandidates(call, team, shared);
-  float squares = 0;
-  float4* mine = mixed + threadIdx.x;
-  for (int chunk = team.rank * kWarps + warp; chunk < chunks;
-       chunk += team.size * kWarps, mine += kThreads) {
-    *mine = Mixture(call, shared, token, chunk * kPreparedColumns + 4 * lane);
-    squares += Dot4(*mine, *mine);
-  }
-  const float block_squares = BlockSum(squares, shared.warp_sums[0]);
-  __syncthreads();
-  if (threadIdx.x == 0) shared.block_sums[0] = block_squares;
-  TeamSum(team, shared.block_sums, 1, shared.sums);
-  const float inverse =
-      1.0f / sqrtf(shared.sums[0] / static_cast<float>(call.hidden) + call.eps);
-  mine = mixed + threadIdx.x;
-  for (int chunk = team.rank * kWarps + warp; chunk < chunks;
-       chunk += team.size * kWarps, mine += kThreads) {
-    const float4 norm =
-        Load4(call.norm, chunk * kPreparedColumns + 4 * lane, call.hidden);
-    const float v[4] = {mine->x * inverse * norm.x, mine->y * inverse * norm.y,
-                        mine->z * inverse * norm.z, mine->w * inverse * norm.w};
-    PrepareChunk(call.out, token, chunk, v);
-  }
+  MixToken(call, share, token, held, norm, rows, shared);
 }
 
 }  // namespace

@@ -72,8 +72,8 @@ bool CudaSpine::State::Prepare(const float* x, int width,
 }
 
 bool CudaSpine::State::AttendKda(const CudaSpineLayer& layer,
-                                 std::span<const CudaSequence> sequences,
-                                 std::string* why) {
+                                 const CudaSequence* sequences,
+                                 int num_sequences, std::string* why) {
   const CudaKdaWeights& w = layer.kda;
   KdaCall call;
   const State::Matrices in = {&w.q, &w.k, &w.v, &w.g, &w.f_a, &w.b};
@@ -93,7 +93,8 @@ bool CudaSpine::State::AttendKda(const CudaSpineLayer& layer,
   call.l2_eps = shape.l2_norm_eps;
   call.norm_eps = shape.rms_norm_eps;
   int row = 0;
-  for (const CudaSequence& sequence : sequences) {
+  for (int i = 0; i < num_sequences; ++i) {
+    const CudaSequence& sequence = sequences[i];
     cuda::KdaSlice& slice = call.slices[call.num_slices++];
     slice.matrix = sequence.kda_matrix;
     std::copy_n(sequence.kda_history, 3, slice.history);
@@ -108,8 +109,9 @@ bool CudaSpine::State::AttendKda(const CudaSpineLayer& layer,
           Prepare(call.out, w.o.cols, call.prepared, why));
 }
 
-MlaCall CudaSpine::State::DescribeMla(
-    const CudaMlaWeights& w, std::span<const CudaSequence> sequences) const {
+MlaCall CudaSpine::State::DescribeMla(const CudaMlaWeights& w,
+                                      const CudaSequence* sequences,
+                                      int num_sequences) const {
   MlaCall call;
   call.q_a_norm = w.q_a_norm;
   call.kv_a_norm = w.kv_a_norm;
@@ -126,7 +128,8 @@ MlaCall CudaSpine::State::DescribeMla(
       static_cast<float>(1.0 / std::sqrt(double(call.nope + call.rope)));
   call.num_tokens = num_tokens;
   int row = 0;
-  for (const CudaSequence& sequence : sequences) {
+  for (int i = 0; i < num_sequences; ++i) {
+    const CudaSequence& sequence = sequences[i];
     call.slices[call.num_slices++] = {sequence.mla_rows, sequence.mla_position,
                                       row, sequence.count};
     row += sequence.count;
@@ -141,10 +144,10 @@ MlaCall CudaSpine::State::DescribeMla(
 }
 
 bool CudaSpine::State::AttendMla(const CudaSpineLayer& layer,
-                                 std::span<const CudaSequence> sequences,
-                                 std::string* why) {
+                                 const CudaSequence* sequences,
+                                 int num_sequences, std::string* why) {
   const CudaMlaWeights& w = layer.mla;
-  MlaCall call = DescribeMla(w, sequences);
+  MlaCall call = DescribeMla(w, sequences, num_sequences);
   const State::Matrices in = {&w.q_a, &w.kv_a, &w.g};
   return Multiply(cuda::kInProduct, For(work->input, in), in,
                   {&call.q_a, &call.kv_a, &call.g}, why) &&

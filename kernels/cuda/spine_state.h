@@ -8,7 +8,6 @@
 
 #include <initializer_list>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "kernels/cuda/cuda_check.h"
@@ -58,14 +57,15 @@ struct CudaSpine::State {
                 Matrices readers, std::string* why);
   bool Prepare(const float* x, int width, const cuda::PreparedView& out,
                std::string* why);
-  bool AttendKda(const CudaSpineLayer& layer,
-                 std::span<const CudaSequence> sequences, std::string* why);
-  bool AttendMla(const CudaSpineLayer& layer,
-                 std::span<const CudaSequence> sequences, std::string* why);
+  bool AttendKda(const CudaSpineLayer& layer, const CudaSequence* sequences,
+                 int num_sequences, std::string* why);
+  bool AttendMla(const CudaSpineLayer& layer, const CudaSequence* sequences,
+                 int num_sequences, std::string* why);
   bool AttendLatents(const cuda::MlaCall& call, const CudaMatrix& q_b,
                      cuda::ProductView* queries, std::string* why);
   cuda::MlaCall DescribeMla(const CudaMlaWeights& w,
-                            std::span<const CudaSequence> sequences) const;
+                            const CudaSequence* sequences,
+                            int num_sequences) const;
   bool FeedForward(const CudaMlpWeights& w, cuda::ProductView* down,
                    std::string* why);
 

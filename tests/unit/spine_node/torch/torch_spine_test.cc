@@ -2,7 +2,6 @@
 // states.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -10,9 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "spine_node/torch_loader.h"
 #include "tests/testing/golden_file.h"
-#include "tests/testing/spine_run.h"
+#include "tests/unit/spine_node/torch/torch_run.h"
 
 namespace deltafin::testing {
 namespace {
@@ -22,29 +20,10 @@ using ::testing::HasSubstr;
 const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
 const std::string kNanoDir = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
 
-// Workers of BLAS and OpenMP that spin would fight with the tests beside this.
-const bool kOneThread = [] {
-  setenv("OMP_NUM_THREADS", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  return true;
-}();
-
-// The tests run on the processor unless DELTAFIN_TEST_TORCH_DEVICE names
-// another device ("cuda").
-std::string TestDevice() {
-  const char* device = std::getenv("DELTAFIN_TEST_TORCH_DEVICE");
-  return device == nullptr ? "cpu" : device;
-}
-
 SpineRun TorchRun(const std::string& model_dir, int64_t generation_bytes = 0) {
-  EXPECT_TRUE(kOneThread);
-  TorchSpineOptions options;
-  options.model_dir = model_dir;
-  options.device = TestDevice();
+  TorchSpineOptions options = TorchOptions(model_dir);
   options.generation_bytes = generation_bytes;
-  auto spine = LoadTorchSpine(options);
-  EXPECT_TRUE(spine.ok()) << spine.status();
-  return SpineRun(model_dir, *std::move(spine));
+  return TorchRun(options);
 }
 
 std::vector<int32_t> Narrow(const std::vector<int64_t>& ids) {
