@@ -49,27 +49,28 @@ uint64_t StateBytes(const ModelSpec& spec, int layer,
 
 DeviceShare ChooseDeviceShare(const ModelSpec& spec, const DeviceDemand& demand,
                               std::optional<uint64_t> limit) {
-  const auto fits = [limit](uint64_t bytes) {
-    return !limit.has_value() || bytes <= *limit;
-  };
   DeviceShare share;
+  // Whether there is room for so much more; takes it.
+  const auto take = [&share, limit](uint64_t weights, uint64_t states) {
+    const uint64_t bytes = share.bytes + weights + states;
+    if (limit.has_value() && bytes > *limit) return false;
+    share.bytes = bytes;
+    share.weight_bytes += weights;
+    return true;
+  };
   for (int layer = 0; layer < spec.num_hidden_layers; ++layer) {
     LayerWeights weights;
-    const uint64_t bytes =
-        share.bytes +
-        UnitBytes(LayOutLayer(spec, layer, demand.precision, &weights),
-                  demand.values) +
-        StateBytes(spec, layer, demand);
-    if (!fits(bytes)) return share;
-    share.bytes = bytes;
+    const UnitLayout unit =
+        LayOutLayer(spec, layer, demand.precision, &weights);
+    if (!take(UnitBytes(unit, demand.values),
+              StateBytes(spec, layer, demand))) {
+      return share;
+    }
     ++share.num_layers;
   }
   HeadWeights head;
-  const uint64_t bytes =
-      share.bytes +
-      UnitBytes(LayOutHead(spec, demand.precision, &head), demand.values);
-  share.has_head = fits(bytes);
-  if (share.has_head) share.bytes = bytes;
+  const UnitLayout unit = LayOutHead(spec, demand.precision, &head);
+  share.has_head = take(UnitBytes(unit, demand.values), 0);
   return share;
 }
 

@@ -25,7 +25,8 @@ struct DeviceDemand {
 struct DeviceShare {
   int num_layers = 0;     // the first ones
   bool has_head = false;  // of all layers: the head, too
-  uint64_t bytes = 0;     // weights and the sequences' states
+  uint64_t weight_bytes = 0;
+  uint64_t bytes = 0;  // with the sequences' states
 };
 
 // The most that `limit` bytes hold, all without a limit. The head goes to the
