@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
 const std::string kNanoDir = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
 
-SpineRun TorchRun(const std::string& model_dir, int64_t generation_bytes = 0) {
+SpineRun RunOf(const std::string& model_dir, int64_t generation_bytes = 0) {
   TorchSpineOptions options = TorchOptions(model_dir);
   options.generation_bytes = generation_bytes;
   return TorchRun(options);
@@ -47,7 +47,7 @@ class TorchTinyTest : public ::testing::Test {
 };
 
 TEST_F(TorchTinyTest, LogitsOfEveryPositionAreWithinTolerance) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   auto state = run.NewSequence();
   const auto logits = run.Feed(*state, prompt_, LogitsRows::kAll);
   ASSERT_TRUE(logits.ok()) << logits.status();
@@ -55,7 +55,7 @@ TEST_F(TorchTinyTest, LogitsOfEveryPositionAreWithinTolerance) {
 }
 
 TEST_F(TorchTinyTest, GreedyIdsAreEqualWhateverTheChunk) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   const auto expected = Narrow(golden_.Get<int64_t>("greedy_ids"));
   EXPECT_EQ(run.Greedy(prompt_, 32), expected);
   EXPECT_EQ(run.Greedy(prompt_, 32, /*chunk=*/1), expected);
@@ -63,7 +63,7 @@ TEST_F(TorchTinyTest, GreedyIdsAreEqualWhateverTheChunk) {
 }
 
 TEST_F(TorchTinyTest, RouterIdsAreEqualAsSets) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   int layers_seen = 0;
   run.on_route = [&](int layer, const RoutedTokens& tokens) {
     ++layers_seen;
@@ -81,7 +81,7 @@ TEST_F(TorchTinyTest, RouterIdsAreEqualAsSets) {
 }
 
 TEST_F(TorchTinyTest, ForkedSequenceGoesItsOwnWay) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   auto first = run.NewSequence();
   ASSERT_TRUE(run.Feed(*first, prompt_).ok());
   auto second = run.spine().Fork(*first, 64);
@@ -97,7 +97,7 @@ TEST_F(TorchTinyTest, ForkedSequenceGoesItsOwnWay) {
 }
 
 TEST_F(TorchTinyTest, TruncationReturnsToTheNewestGenerationAtOrBefore) {
-  SpineRun run = TorchRun(kTinyDir, /*generation_bytes=*/int64_t{1} << 20);
+  SpineRun run = RunOf(kTinyDir, /*generation_bytes=*/int64_t{1} << 20);
   auto state = run.NewSequence();
   const std::span<const int32_t> prompt = prompt_;
   ASSERT_TRUE(run.Feed(*state, prompt.first(10)).ok());
@@ -115,7 +115,7 @@ TEST_F(TorchTinyTest, TruncationReturnsToTheNewestGenerationAtOrBefore) {
 TEST(TorchNanoTest, GreedyIdsOfPromptsAndChatsAreEqual) {
   std::ifstream file(kNanoDir + "/eval/golden.json");
   const auto golden = nlohmann::json::parse(file);
-  SpineRun run = TorchRun(kNanoDir);
+  SpineRun run = RunOf(kNanoDir);
   for (const char* list : {"prompts", "chat_prompts"}) {
     ASSERT_FALSE(golden[list].empty());
     for (const auto& prompt : golden[list]) {
