@@ -12,6 +12,7 @@ constexpr int kPositions = 32;  // of a tile
 constexpr int kMaxLatent = 512;
 constexpr int kScoreStride = 36;  // floats of a row of scores
 constexpr int kKeyParts = 4;      // of the keys' columns, each two warps'
+constexpr int kMaxGroups = 9;     // of 16 columns in a part
 constexpr int kWarpColumns = 64;  // latents that a warp sums
 constexpr int kMaxSplits = 64;
 
@@ -23,7 +24,8 @@ struct AttendCall {
 };
 
 struct Rows {
-  float scores[kRows][kScoreStride];
+  // A part of the columns each; then the first one has the weights.
+  float scores[kKeyParts][kRows][kScoreStride];
   float largest[kRows];
   float total[kRows];
   float rescale[kRows];
@@ -89,51 +91,71 @@ __device__ __forceinline__ void MultiplyFloats(float c[4], const LeftOperand& a,
   MultiplyTf32(c, a.high, h0.high, h1.high);
 }
 
-// Adds part `part` of the columns to the scores of 16 rows and all positions of
-// the tile. Lane (g, c) reads columns 4c..4c+3 of every 16.
-__device__ void ScorePart(const float* q, const float* k, int width, int stride,
-                          int part, float sums[4][4]) {
+// The columns of a warp's part, in groups of 16.
+struct Part {
+  int first;
+  int count;
+};
+
+__device__ Part PartOf(int width) {
+  const int groups = (width + 15) / 16, part = threadIdx.x / 64;
+  const int first = groups * part / kKeyParts;
+  return {first, groups * (part + 1) / kKeyParts - first};
+}
+
+// The warp's 16 rows of its part, as left operands take them: lane (g, c) has
+// columns 4c..4c+3 of every group, of rows g and g + 8.
+struct Queries {
+  float4 low[kMaxGroups];
+  float4 high[kMaxGroups];
+};
+
+__device__ Queries FetchQueries(const float* rows, int count, int width,
+                                const Part& part) {
   const int lane = threadIdx.x % 32;
-  const int groups = (width + 15) / 16;
-  const float* a = q + lane / 4 * stride + 4 * (lane % 4);
-  const float* b = k + lane / 4 * stride + 4 * (lane % 4);
-  const int end = groups * (part + 1) / kKeyParts;
-  for (int group = groups * part / kKeyParts; group < end; ++group) {
-    const auto at = [group, stride](const float* base, int row) {
-      return *reinterpret_cast<const float4*>(base + row * stride + 16 * group);
-    };
-    const float4 low = at(a, 0), high = at(a, 8);
+  const int row = threadIdx.x / 32 % 2 * 16 + lane / 4;
+  const float* low = rows + size_t(min(row, count - 1)) * width;
+  const float* high = rows + size_t(min(row + 8, count - 1)) * width;
+  Queries queries;
+#pragma unroll
+  for (int i = 0; i < kMaxGroups; ++i) {
+    const int column = 16 * (part.first + i) + 4 * (lane % 4);
+    queries.low[i] = queries.high[i] = {0, 0, 0, 0};
+    if (i >= part.count || column >= width) continue;
+    queries.low[i] = *reinterpret_cast<const float4*>(low + column);
+    queries.high[i] = *reinterpret_cast<const float4*>(high + column);
+  }
+  return queries;
+}
+
+// The part's share of the scores of 16 rows and all positions of the tile.
+__device__ void Score(const Queries& queries, const Part& part, const float* k,
+                      int stride, float scale, Rows& rows) {
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  float sums[4][4] = {};
+  const float* keys = k + lane / 4 * stride + 16 * part.first + 4 * (lane % 4);
+#pragma unroll
+  for (int i = 0; i < kMaxGroups; ++i) {
+    if (i >= part.count) continue;
+    const float4 &low = queries.low[i], &high = queries.high[i];
     const LeftOperand first = Left(low.x, high.x, low.y, high.y);
     const LeftOperand second = Left(low.z, high.z, low.w, high.w);
 #pragma unroll
     for (int n = 0; n < 4; ++n) {
-      const float4 key = at(b, 8 * n);
+      const float4 key =
+          *reinterpret_cast<const float4*>(keys + 8 * n * stride + 16 * i);
       MultiplyFloats(sums[n], first, key.x, key.y);
       MultiplyFloats(sums[n], second, key.z, key.w);
     }
   }
-}
-
-// rows.scores, a quarter of the columns after the other, two warps a quarter. A
-// barrier behind.
-__device__ void Score(const float* q, const float* k, int width, int stride,
-                      float scale, Rows& rows) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int half = warp % 2, part = warp / 2;
-  float sums[4][4] = {};
-  ScorePart(q + 16 * half * stride, k, width, stride, part, sums);
-  for (int turn = 0; turn < kKeyParts; ++turn) {
-    if (turn == part) {
 #pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        for (int i = 0; i < 4; ++i) {
-          const int r = 16 * half + lane / 4 + 8 * (i / 2);
-          float& score = rows.scores[r][8 * n + 2 * (lane % 4) + i % 2];
-          score = (turn == 0 ? 0.0f : score) + sums[n][i] * scale;
-        }
-      }
+  for (int n = 0; n < 4; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int r = 16 * (warp % 2) + lane / 4 + 8 * (i / 2);
+      rows.scores[warp / 2][r][8 * n + 2 * (lane % 4) + i % 2] =
+          sums[n][i] * scale;
     }
-    __syncthreads();
   }
 }
 
@@ -146,10 +168,14 @@ __device__ int64_t Seen(const MlaSlice& slice, int heads, int row) {
 __device__ void Weigh(const MlaSlice& slice, int heads, int first_row,
                       int64_t first, int64_t end, Rows& rows) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (int r = 4 * warp; r < 4 * warp + 4; ++r) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int r = 4 * warp + i;
     const int64_t seen = min(Seen(slice, heads, first_row + r), end);
     const bool visible = first + lane < seen;
-    const float score = visible ? rows.scores[r][lane] : -INFINITY;
+    float score = rows.scores[0][r][lane];
+    for (int p = 1; p < kKeyParts; ++p) score += rows.scores[p][r][lane];
+    if (!visible) score = -INFINITY;
     float largest = score;
     for (int step = 16; step > 0; step /= 2) {
       largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
@@ -159,8 +185,7 @@ __device__ void Weigh(const MlaSlice& slice, int heads, int first_row,
     // NaN must pass on: fmaxf drops it, the weight below does not.
     const float weight = visible ? Exp(score - now) : 0.0f;
     const float total = WarpSum(weight);
-    __syncwarp();
-    rows.scores[r][lane] = weight;
+    rows.scores[0][r][lane] = weight;
     if (lane == 0) {
       const float rescale = before == -INFINITY ? 0.0f : Exp(before - now);
       rows.rescale[r] = rescale;
@@ -196,7 +221,7 @@ __device__ void Rescale(const Rows& rows, Sums& sums) {
 __device__ __forceinline__ LeftOperand ReadWeights(const Rows& rows, int m,
                                                    int step) {
   const int lane = threadIdx.x % 32;
-  const float* low = &rows.scores[16 * m + lane / 4][8 * step + lane % 4];
+  const float* low = &rows.scores[0][16 * m + lane / 4][8 * step + lane % 4];
   const float* high = low + 8 * kScoreStride;
   return Left(low[0], high[0], low[4], high[4]);
 }
@@ -267,12 +292,7 @@ __global__ void __launch_bounds__(kThreads)
   WaitForWork();
   if (first_row >= num_rows) return;
   const int width = call.latent + call.rope, stride = attend.key_stride;
-  float* q = reinterpret_cast<float*>(memory);
-  float* tiles_memory = q + kRows * stride;
-  const int left = min(kRows, num_rows - first_row);
-  CopyRows(
-      call.queries + (size_t(slice.first_row) * call.heads + first_row) * width,
-      left, kRows, width, stride, q);
+  float* tiles_memory = reinterpret_cast<float*>(memory);
   if (threadIdx.x < kRows) {
     rows.largest[threadIdx.x] = -INFINITY;
     rows.total[threadIdx.x] = 0;
@@ -292,6 +312,10 @@ __global__ void __launch_bounds__(kThreads)
   };
   const int ahead = attend.buffers - 1;
   if (ahead > 0) fetch(begin);
+  const Part part = PartOf(width);
+  const Queries queries = FetchQueries(
+      call.queries + (size_t(slice.first_row) * call.heads + first_row) * width,
+      min(kRows, num_rows - first_row), width, part);
   for (int64_t at = begin; at < end; at += kPositions) {
     fetch(at + ahead * kPositions);
     if (ahead > 0) {
@@ -302,7 +326,8 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     const float* k = tiles_memory + (at - begin) / kPositions % attend.buffers *
                                         kPositions * stride;
-    Score(q, k, width, stride, call.scale, rows);
+    Score(queries, part, k, stride, call.scale, rows);
+    __syncthreads();
     Weigh(slice, call.heads, first_row, at, end, rows);
     __syncthreads();
     AddValues(k, call.latent, stride, rows, sums);
@@ -340,7 +365,7 @@ int MlaSplits(const SpineTarget& target, const MlaCall& call) {
 }
 
 size_t MlaAttendBytes(int key_dim, int buffers) {
-  return sizeof(float) * (kRows + buffers * kPositions) * KeyStride(key_dim) +
+  return sizeof(float) * buffers * kPositions * KeyStride(key_dim) +
          sizeof(Rows);
 }
 

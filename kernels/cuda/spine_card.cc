@@ -39,6 +39,7 @@ bool CudaSpine::Supports(const CudaSpineShape& s, std::string* why) {
       {"kv_lora_rank", s.kv_lora_rank, 8, 512},
       {"qk_rope_head_dim", s.qk_rope_head_dim, 4, 64},
       {"qk_nope_head_dim", s.qk_nope_head_dim, 4, 256},
+      {"v_head_dim", s.v_head_dim, 4, cuda::kPreparedColumns},
       {"dense width", s.dense_width, 4, kAny},
       {"shared experts' width", s.shared_width, 4, kAny},
       {"num_experts", s.num_experts, 1, 1024},

@@ -142,8 +142,14 @@ struct MlaCall {
   float* parts = nullptr;    // [splits][T, heads][latent]: scratch
   float* stats = nullptr;    // [splits][T, heads][2]: largest score, total
   int64_t parts_floats = 0;  // of it
-  float* out = nullptr;      // [T, heads * v_dim]
+  float* out = nullptr;      // [T, heads * v_dim], or:
+  PreparedView prepared;     // where MlaPrepares
 };
+// Whether LaunchMlaValues prepares its output itself: heads of 128 values, the
+// most there may be.
+DELTAFIN_HOST_DEVICE bool MlaPrepares(const MlaCall& call) {
+  return call.v_dim == kPreparedColumns;
+}
 // Splits of the positions that a call takes, the most of its slices.
 int MlaSplits(const SpineTarget& target, const MlaCall& call);
 // Shared memory of a block of LaunchMlaAttend, which takes two tiles of keys

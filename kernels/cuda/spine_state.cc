@@ -140,6 +140,7 @@ MlaCall CudaSpine::State::DescribeMla(const CudaMlaWeights& w,
   call.stats = work->mla_stats;
   call.parts_floats = work->mla_parts_floats;
   call.out = work->attention;
+  call.prepared = For(work->attended, {&w.o});
   return call;
 }
 
@@ -160,7 +161,8 @@ bool CudaSpine::State::AttendMla(const CudaSpineLayer& layer,
          Check(cuda::LaunchMlaAttend(target, call), "starting attention",
                why) &&
          Check(cuda::LaunchMlaValues(target, call), "starting values", why) &&
-         Prepare(call.out, w.o.cols, For(work->attended, {&w.o}), why);
+         (cuda::MlaPrepares(call) ||
+          Prepare(call.out, w.o.cols, call.prepared, why));
 }
 
 bool CudaSpine::State::FeedForward(const CudaMlpWeights& w, ProductView* down,

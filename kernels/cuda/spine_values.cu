@@ -5,12 +5,13 @@
 namespace deltafin::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / 32;
 constexpr int kMaxLatent = 512;
 constexpr int kVectors = kMaxLatent / 8 / 32;  // 16 bytes of a row, a lane
-constexpr int kRows = 8;                       // of values, a warp at a time
+constexpr int kRows = 8;                       // of values, a warp
 constexpr int kMaxSplits = 64;
+constexpr int kMaxValues = kPreparedColumns;  // of a head
 constexpr int kBatch = 8;  // splits whose loads are under way at once
 
 struct ValuesCall {
@@ -19,6 +20,7 @@ struct ValuesCall {
 };
 
 struct ValuesShared {
+  float out[kSpineTokens][kMaxValues];
   float latents[kSpineTokens][kMaxLatent];
   float weights[kSpineTokens][kMaxSplits];
 };
@@ -121,9 +123,9 @@ __device__ ValueRows FetchRows(const MlaCall& call, int head, int first,
   return rows;
 }
 
-// A warp: rows first, first + stride .. for all tokens.
-__device__ void StoreRows(const MlaCall& call, int head, int first, int stride,
-                          const ValueRows& rows, const ValuesShared& shared) {
+// A warp: rows first, first + kWarps .. for all tokens.
+__device__ void MultiplyRows(const MlaCall& call, int first,
+                             const ValueRows& rows, ValuesShared& shared) {
   const int lane = threadIdx.x % 32;
   for (int t = 0; t < call.num_tokens; ++t) {
     float sums[kRows] = {};
@@ -141,39 +143,57 @@ __device__ void StoreRows(const MlaCall& call, int head, int first, int stride,
     float mine = sums[0];
 #pragma unroll
     for (int r = 1; r < kRows; ++r) mine = lane == r ? sums[r] : mine;
-    const int row = first + lane * stride;
-    if (lane >= kRows || row >= call.v_dim) continue;
-    const int column = head * call.v_dim + row;
-    call.out[size_t(t) * call.heads * call.v_dim + column] =
-        mine * Sigmoid(ProductSum(call.g, t, column));
+    const int row = first + lane * kWarps;
+    if (lane < kRows && row < call.v_dim) shared.out[t][row] = mine;
   }
 }
 
-// Two blocks a head.
+// The head's values, gated; a warp a token, four values a lane.
+__device__ void StoreValues(const MlaCall& call, int head,
+                            const ValuesShared& shared) {
+  const int d = threadIdx.x % 32 * 4;
+  for (int t = threadIdx.x / 32; t < call.num_tokens; t += kWarps) {
+    float v[4] = {};
+    if (d < call.v_dim) {
+      const int column = head * call.v_dim + d;
+      const float4 gate = ProductSum4(call.g, t, column);
+      v[0] = shared.out[t][d] * Sigmoid(gate.x);
+      v[1] = shared.out[t][d + 1] * Sigmoid(gate.y);
+      v[2] = shared.out[t][d + 2] * Sigmoid(gate.z);
+      v[3] = shared.out[t][d + 3] * Sigmoid(gate.w);
+    }
+    if (MlaPrepares(call)) {
+      PrepareChunk(call.prepared, t, head, v);
+    } else if (d < call.v_dim) {
+      float* out = call.out + (size_t(t) * call.heads + head) * call.v_dim + d;
+      for (int i = 0; i < 4; ++i) out[i] = v[i];
+    }
+  }
+}
+
+// A block a head.
 __global__ void __launch_bounds__(kThreads)
     MlaValuesKernel(__grid_constant__ const ValuesCall values) {
   __shared__ ValuesShared shared;
   const MlaCall& call = values.call;
   const int head = blockIdx.x;
-  const int warps = gridDim.y * kWarps;
-  const int warp = blockIdx.y * kWarps + threadIdx.x / 32;
-  ValueRows rows = FetchRows(call, head, warp, warps);
+  const int warp = threadIdx.x / 32;
+  const ValueRows rows = FetchRows(call, head, warp, kWarps);
   WaitForWork();
   WeighSplits(call, values.splits, head, shared);
   __syncthreads();
   JoinSplits(call, values.splits, head, shared);
   __syncthreads();
-  for (int first = warp; first < call.v_dim; first += kRows * warps) {
-    if (first != warp) rows = FetchRows(call, head, first, warps);
-    StoreRows(call, head, first, warps, rows, shared);
-  }
+  MultiplyRows(call, warp, rows, shared);
+  __syncthreads();
+  StoreValues(call, head, shared);
 }
 
 }  // namespace
 
 cudaError_t LaunchMlaValues(const SpineTarget& target, const MlaCall& call) {
   const ValuesCall values = {call, MlaSplits(target, call)};
-  return LaunchSpine(target, MlaValuesKernel, dim3(call.heads, 2), kThreads, 0,
+  return LaunchSpine(target, MlaValuesKernel, dim3(call.heads), kThreads, 0,
                      values);
 }
 

@@ -44,9 +44,10 @@ Matrix::Matrix(const at::Tensor& values, Storage storage)
     case Storage::kBf16:
       values_ = Pack(values.to(at::kBFloat16).view(at::kByte));
       return;
-    case Storage::kInt8:
-      row_scale_ =
-          (std::get<0>(values.abs().max(1)) / kLargestCode).contiguous();
+    case Storage::kInt8: {
+      const at::Tensor largest = std::get<0>(values.abs().max(1));
+      // By a tensor: by a number CUDA would multiply with the inverse.
+      row_scale_ = largest / at::full_like(largest, kLargestCode);
       // Rows of zeros have scale zero.
       const at::Tensor divisor =
           at::where(row_scale_ == 0, at::ones_like(row_scale_), row_scale_);
@@ -56,6 +57,7 @@ Matrix::Matrix(const at::Tensor& values, Storage storage)
                          .to(at::kChar)
                          .view(at::kByte));
       return;
+    }
   }
 }
 
