@@ -185,6 +185,7 @@ __device__ void Weigh(const MlaSlice& slice, int heads, int first_row,
     // NaN must pass on: fmaxf drops it, the weight below does not.
     const float weight = visible ? Exp(score - now) : 0.0f;
     const float total = WarpSum(weight);
+    __syncwarp();  // all lanes have read rows.largest
     rows.scores[0][r][lane] = weight;
     if (lane == 0) {
       const float rescale = before == -INFINITY ? 0.0f : Exp(before - now);

@@ -92,7 +92,7 @@ constexpr int kPartStride = kSpineTokens * kSpineBlockRows;
 // As ProductValue, with the loads of several parts under way at once.
 __device__ __forceinline__ float ProductSum(const ProductView& view, int token,
                                             int row) {
-  constexpr int kBatch = 8;
+  constexpr int kBatch = 16;
   const ProductParts parts = PartsOf(view, token, row);
   float sum = 0;
   for (int g = 0; g < parts.count; g += kBatch) {
@@ -110,7 +110,7 @@ __device__ __forceinline__ float ProductSum(const ProductView& view, int token,
 // Rows row..row + 3.
 __device__ __forceinline__ float4 ProductSum4(const ProductView& view,
                                               int token, int row) {
-  constexpr int kBatch = 8;
+  constexpr int kBatch = 12;
   const ProductParts parts = PartsOf(view, token, row);
   float4 sum = {0, 0, 0, 0};
   for (int g = 0; g < parts.count; g += kBatch) {

@@ -68,9 +68,9 @@ __device__ void LoadRaw(const KdaCall& call, const KdaSlice& slice, int head,
   for (int t = at.part; t < slice.count; t += kParts) {
     shared.low[t][at.d] = ProductSum(call.f_a, slice.first_row + t, at.d);
   }
-  if (threadIdx.x < slice.count) {
-    shared.beta[threadIdx.x] =
-        Sigmoid(ProductSum(call.b, slice.first_row + threadIdx.x, head));
+  if (at.part == kStreams && at.d < slice.count) {
+    shared.beta[at.d] =
+        Sigmoid(ProductSum(call.b, slice.first_row + at.d, head));
   }
 #pragma unroll
   for (int t = 0; t < kSpineTokens; ++t) {
