@@ -8,7 +8,6 @@ namespace {
 
 constexpr int kWarps = kSpineBlockRows / kSpineTileRows;
 constexpr int kStages = 3;  // tiles of a warp in shared memory
-constexpr int kAhead = 3;   // further ones asked for before the work is there
 constexpr size_t kSharedBytes = size_t{kWarps} * kStages * kSpineTileBytes;
 constexpr int kTileVectors = kSpineTileBytes / 16;
 
@@ -71,19 +70,6 @@ __device__ __forceinline__ void FetchTile(const uint8_t* tile, uint4* stage,
     }
   }
   asm volatile("cp.async.commit_group;");
-}
-
-// Asks for tiles to come to the second-level cache: the memory would have
-// nothing to do until the launch before has ended.
-__device__ void PrefetchTiles(const ProductCall& call, Place place, int left,
-                              int warp, int lane) {
-  for (int i = 0; i < kAhead && i < left; ++i) {
-    const uint8_t* tile = TileAt(call, place, warp);
-    if (tile != nullptr) {
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(tile + 128 * lane));
-    }
-    Advance(call, place);
-  }
 }
 
 __device__ __forceinline__ void MultiplyBf16(float c[4], const uint32_t a[4],
@@ -250,24 +236,22 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
     FetchTile(tile, stages + asked % kStages * kTileVectors, lane);
     if (++asked < count) Advance(call, ahead);
   };
-  for (int i = 0; i < kStages; ++i) fetch();
-  PrefetchTiles(call, ahead, count - asked, warp, lane);
+  for (int i = 0; i < kStages - 1; ++i) fetch();
   WaitForWork();
   float acc[2][4] = {};
   for (int i = 0; i < count; ++i) {
     const ProductMatrix& m = call.matrices[place.matrix];
     const bool int8 = m.scale != nullptr;
     const StageInput input = ReadInput(call, int8, place.stage, lane);
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 1) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
     __syncwarp();
+    fetch();
     const uint4* tile = stages + i % kStages * kTileVectors;
     if (int8) {
       AddInt8Stage(input, tile, lane, acc);
     } else {
       AddBf16Stage(input, tile, lane, acc);
     }
-    __syncwarp();
-    fetch();
     if (place.stage + 1 == m.stages || i + 1 == count) {
       StorePart(call, place, warp, lane, acc);
       for (int k = 0; k < 8; ++k) acc[k / 4][k % 4] = 0;
