@@ -36,8 +36,8 @@ bool CudaSpine::Begin(const float*, int, std::string* why) {
   return Absent(why);
 }
 
-bool CudaSpine::Attend(const CudaSpineLayer&, bool,
-                       const CudaSequence*, int, std::string* why) {
+bool CudaSpine::Attend(const CudaSpineLayer&, bool, const CudaSequence*, int,
+                       std::string* why) {
   return Absent(why);
 }
 

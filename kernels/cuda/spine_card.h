@@ -16,8 +16,6 @@
 #include <memory>
 #include <string>
 
-#include "kernels/expert_weights.h"
-
 namespace deltafin {
 
 inline constexpr int kCudaSpineTokens = 8;
@@ -44,7 +42,8 @@ struct CudaSpineShape {
   int top_k = 0;
   int latent_size = 0;
   float routed_scaling_factor = 0;
-  SituParams situ;
+  float situ_beta = 4;
+  float situ_linear_beta = 25;  // 0: the up branch is taken as it is
   int vocab_size = 0;
 };
 

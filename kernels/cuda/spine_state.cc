@@ -172,7 +172,7 @@ bool CudaSpine::State::FeedForward(const CudaMlpWeights& w, ProductView* down,
                 {&w.gate, &w.up}, {&call.gate, &call.up}, why)) {
     return false;
   }
-  call.situ = shape.situ;
+  call.situ = {shape.situ_beta, shape.situ_linear_beta};
   call.width = w.gate.rows;
   call.num_tokens = num_tokens;
   call.out = For(work->activated, {&w.down});

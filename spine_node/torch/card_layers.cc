@@ -28,7 +28,8 @@ CudaSpineShape ShapeOf(const DeltafinModel& m) {
   s.top_k = m.num_experts_per_token;
   s.latent_size = m.latent_size;
   s.routed_scaling_factor = m.routed_scaling_factor;
-  s.situ = {m.situ_beta, m.situ_linear_beta};
+  s.situ_beta = m.situ_beta;
+  s.situ_linear_beta = m.situ_linear_beta;
   s.vocab_size = m.vocab_size;
   return s;
 }

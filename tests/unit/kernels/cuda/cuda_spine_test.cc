@@ -100,8 +100,7 @@ class Pair {
     state.count = count;
     state.mla_position = position_;
     definition_.Attend(layers_[i], starts_block, states_[i]);
-    EXPECT_TRUE(card_->Attend(card_layers_[i], starts_block,
-                              &state, 1, &why_))
+    EXPECT_TRUE(card_->Attend(card_layers_[i], starts_block, &state, 1, &why_))
         << why_;
     if (!layers_[i].is_moe) {
       definition_.DenseMlp(layers_[i]);

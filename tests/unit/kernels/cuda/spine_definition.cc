@@ -211,7 +211,7 @@ Row SpineDefinition::Mla(const HostLayer& w, const Row& x, HostState& state) {
 
 Row SpineDefinition::Mlp(const HostLayer& w, const Row& x) const {
   const Row gate = Multiply(w.gate, x), up = Multiply(w.up, x);
-  const double beta = shape_.situ.beta, linear = shape_.situ.linear_beta;
+  const double beta = shape_.situ_beta, linear = shape_.situ_linear_beta;
   Row h(gate.size());
   for (size_t i = 0; i < h.size(); ++i) {
     h[i] = beta * std::tanh(gate[i] / beta) * Sigmoid(gate[i]) * linear *
