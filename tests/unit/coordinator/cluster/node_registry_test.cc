@@ -325,6 +325,8 @@ TEST_F(RegistryTest, TellsTimesAndErrorsOfEachNode) {
   EXPECT_EQ(node.version(), "1.2.3");
   EXPECT_EQ(node.round_trip_p50_us(), 136u);
   EXPECT_EQ(node.round_trip_p99_us(), 199u);
+  EXPECT_EQ(registry_->RoundTrip(0), absl::Microseconds(73));
+  EXPECT_EQ(registry_->RoundTrip(9), absl::ZeroDuration());
   EXPECT_EQ(node.layer_p50_us(), 1360u);
   EXPECT_EQ(node.layer_p99_us(), 1990u);
   EXPECT_EQ(node.capacity().cores(), 12u);
