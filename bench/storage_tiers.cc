@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "bench/fio.h"
+#include "bench/flags.h"
 #include "bench/layer_compute.h"
 #include "bench/layer_reads.h"
 #include "bench/measurement.h"
@@ -50,38 +51,17 @@ struct Options {
 };
 
 Options ParseOptions(int argc, char** argv) {
+  constexpr int kMost = 512;
   Options options;
-  const auto bad = [] {
-    std::fputs(kHelp, stderr);
-    std::exit(64);
-  };
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--json") {
-      options.json = true;
-      continue;
-    }
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (i + 1 == argc) bad();
-    const char* const value = argv[++i];
-    int* const number = flag == "--layers"          ? &options.layers
-                        : flag == "--readers"       ? &options.readers
-                        : flag == "--reads-at-once" ? &options.reads_at_once
-                        : flag == "--threads"       ? &options.threads
-                        : flag == "--tokens"        ? &options.tokens
-                                                    : nullptr;
-    if (number != nullptr) {
-      *number = std::atoi(value);
-      if (*number < 1 || *number > 512) bad();
-    } else if (flag == "--folder") {
-      options.folder = value;
-    } else {
-      bad();
-    }
-  }
+  Flags flags("storage_tiers", kHelp);
+  flags.AddText("--folder", options.folder);
+  flags.AddNumber("--layers", options.layers, 1, kMost);
+  flags.AddNumber("--readers", options.readers, 1, kMost);
+  flags.AddNumber("--reads-at-once", options.reads_at_once, 1, kMost);
+  flags.AddNumber("--threads", options.threads, 1, kMost);
+  flags.AddNumber("--tokens", options.tokens, 1, kMost);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
   return options;
 }
 
