@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "common/base/file_io.h"
@@ -12,8 +12,7 @@
 #include "common/base/status_macros.h"
 #include "expert_node/storage/record_reader.h"
 #include "expert_node/storage/released_identity.h"
-#include "expert_node/storage/shard_digest.h"
-#include "expert_node/storage/shard_table.h"
+#include "expert_node/storage/shard_comparison.h"
 
 namespace deltafin {
 namespace {
@@ -111,21 +110,19 @@ class ModelChecker {
 
   // Shards whose experts are all here.
   void CheckShards(const ModelSpec& spec, const Manifest& manifest) {
-    const auto table = ShardTable::Load(paths_, manifest);
-    if (!table.ok()) return AddFile(paths_.dir(), TextOf(table.status()));
-    for (const ShardLayout& shard : (*table)->shards()) {
-      const absl::StatusOr<std::string> sha256 = DigestOfInstalledShard(
-          spec, paths_, shard, records_, [this](uint64_t n) { Advance(n); });
-      if (absl::IsNotFound(sha256.status())) continue;
-      const auto entry =
-          std::ranges::find(manifest.entries, shard.name, &ManifestEntry::file);
-      const std::string got = sha256.ok() ? *sha256 : TextOf(sha256.status());
-      if (got == entry->sha256) continue;
-      shards_differ_ = true;
-      AddFile(shard.name,
-              fmt::format("put together again is not what was released: {} "
-                          "instead of the SHA-256 {}",
-                          got, entry->sha256));
+    ShardComparisonOptions options;
+    options.threads = static_cast<int>(std::thread::hardware_concurrency());
+    options.advance = [this](uint64_t bytes) {
+      Advance(bytes);
+      return absl::OkStatus();
+    };
+    const auto differences = CompareShards(spec, paths_, manifest, options);
+    if (!differences.ok()) {
+      return AddFile(paths_.dir(), TextOf(differences.status()));
+    }
+    records_damaged_ = records_damaged_ || !differences->empty();
+    for (const ShardDifference& difference : *differences) {
+      AddFile(difference.shard, difference.problem);
     }
   }
 
@@ -149,7 +146,6 @@ class ModelChecker {
       if (reader.ok()) AddDamagedEntries(*reader, path, header.layer);
       Add(std::move(missing));
     }
-    if (reader.ok()) records_.emplace(header.layer, *std::move(reader));
   }
 
   // Of no interest where other entries say the same.
@@ -209,13 +205,6 @@ class ModelChecker {
           "deltafin setup --full --model REPO@REV --dir {}", paths_.dir());
       return;
     }
-    if (shards_differ_) {
-      check_.command = fmt::format(
-          "rm -r {0} && deltafin setup --{1} {2} {3} --dir {0}", paths_.dir(),
-          check_.experts == InstallOrigin::Experts::kAll ? "full" : "stream",
-          check_.source.starts_with('/') ? "--from" : "--model", check_.source);
-      return;
-    }
     check_.command =
         fmt::format("deltafin setup --resume {}--dir {}",
                     records_damaged_ ? "--check " : "", paths_.dir());
@@ -239,8 +228,6 @@ class ModelChecker {
   std::vector<uint8_t> record_;
   bool resumable_ = true;
   bool records_damaged_ = false;
-  bool shards_differ_ = false;
-  std::map<int, RecordReader> records_;  // by layer
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };

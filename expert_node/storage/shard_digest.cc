@@ -39,7 +39,7 @@ class ShardDigester {
   ShardDigester(const ModelSpec& spec, const InstalledPaths& paths,
                 const ShardLayout& shard,
                 const std::map<int, RecordReader>& records,
-                const std::function<void(uint64_t)>& advance)
+                const std::function<absl::Status(uint64_t)>& advance)
       : spec_(spec),
         paths_(paths),
         shard_(shard),
@@ -76,7 +76,7 @@ class ShardDigester {
     for (uint64_t at = 0; at < info.bytes; at += piece_.size()) {
       piece_.resize(std::min(kPieceBytes, info.bytes - at));
       RETURN_IF_ERROR(spine_->Read(*here, at, piece_));
-      Add(piece_);
+      RETURN_IF_ERROR(Add(piece_));
     }
     return absl::OkStatus();
   }
@@ -91,8 +91,7 @@ class ShardDigester {
     if (unpacked_ != key) RETURN_IF_ERROR(Unpack(key));
     for (int i = 0; i < kNumParts; ++i) {
       if (names_[i] != name) continue;
-      Add(parts_[i]);
-      return absl::OkStatus();
+      return Add(parts_[i]);
     }
     return absl::DataLossError("the model has no tensor " + name);
   }
@@ -125,16 +124,16 @@ class ShardDigester {
     return absl::OkStatus();
   }
 
-  void Add(std::span<const uint8_t> bytes) {
+  absl::Status Add(std::span<const uint8_t> bytes) {
     sha_.Update(bytes);
-    if (advance_) advance_(bytes.size());
+    return advance_(bytes.size());
   }
 
   const ModelSpec& spec_;
   const InstalledPaths& paths_;
   const ShardLayout& shard_;
   const std::map<int, RecordReader>& records_;
-  const std::function<void(uint64_t)>& advance_;
+  const std::function<absl::Status(uint64_t)>& advance_;
   Sha256 sha_;
   std::unique_ptr<SafetensorsFile> spine_;
   std::vector<uint8_t> piece_;
@@ -149,7 +148,7 @@ class ShardDigester {
 absl::StatusOr<std::string> DigestOfInstalledShard(
     const ModelSpec& spec, const InstalledPaths& paths,
     const ShardLayout& shard, const std::map<int, RecordReader>& records,
-    const std::function<void(uint64_t)>& advance) {
+    const std::function<absl::Status(uint64_t)>& advance) {
   return ShardDigester(spec, paths, shard, records, advance).Run();
 }
 
