@@ -13,8 +13,8 @@
 namespace deltafin {
 namespace {
 
-// Four reads keep a drive busy; as many more readers check meanwhile, so that no
-// read waits for a check that waits for a processor (docs/performance.md).
+// Four reads keep a drive busy; as many more readers check meanwhile, so that
+// no read waits for a check that waits for a processor (docs/performance.md).
 constexpr int kReadsAtOnce = 4;
 constexpr int kReaders = 2 * kReadsAtOnce;
 

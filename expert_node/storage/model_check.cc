@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/base/aligned_buffer.h"
 #include "common/base/file_io.h"
 #include "common/base/manifest.h"
 #include "common/base/model_directory.h"
@@ -98,6 +99,12 @@ class ModelChecker {
     if (!json.ok() || !manifest.ok()) return;
     const absl::StatusOr<ModelSpec> spec = ModelSpec::Parse(*json);
     if (!spec.ok()) return;
+    absl::StatusOr<AlignedBuffer> record =
+        AlignedBuffer::Allocate(spec->expert_shape().stride_bytes());
+    if (!record.ok()) {
+      return AddFile(paths_.experts_folder(), TextOf(record.status()));
+    }
+    record_ = *std::move(record);
     for (int layer = 0; layer < spec->num_hidden_layers; ++layer) {
       if (!spec->is_moe(layer)) continue;
       check_.experts_total += spec->num_experts;
@@ -169,7 +176,6 @@ class ModelChecker {
         header.layer,
         {expert},
         {}};
-    record_.resize(shape.payload_bytes());
     for (int slice = 0; slice < shape.num_slices(); ++slice) {
       if (!reader.Holds(expert, slice)) continue;
       const absl::Status status = CheckSlice(reader, shape, expert, slice);
@@ -179,7 +185,7 @@ class ModelChecker {
     }
     if (deep_ && damaged.slices.empty() && reader.HoldsAll(expert) &&
         reader.identity(expert).has_value() &&
-        IdentityOfRecord(shape, record_) !=
+        IdentityOfRecord(shape, record_.bytes()) !=
             Sha256HexOf(*reader.identity(expert))) {
       damaged.problem = "has not the SHA-256 of the released bytes";
     }
@@ -195,7 +201,7 @@ class ModelChecker {
     if (!deep_) return reader.CheckThere(expert, slice);
     Advance(bytes);
     return reader.ReadSlice(expert, slice,
-                            std::span(record_).subspan(begin, bytes));
+                            record_.bytes().subspan(begin, bytes));
   }
 
   void NameCommand() {
@@ -225,7 +231,7 @@ class ModelChecker {
   const bool deep_;
   const std::function<void(uint64_t, uint64_t)>& progress_;
   ModelCheck check_;
-  std::vector<uint8_t> record_;
+  AlignedBuffer record_;
   bool resumable_ = true;
   bool records_damaged_ = false;
   uint64_t done_ = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/aligned_buffer.h"
 #include "common/base/digest.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
@@ -103,13 +104,15 @@ class ShardDigester {
           fmt::format("layer {} expert {} is not held", key.layer, key.expert));
     }
     const ExpertShape shape = spec_.expert_shape();
-    record_.resize(shape.payload_bytes());
+    if (record_.size() == 0) {
+      ASSIGN_OR_RETURN(record_, AlignedBuffer::Allocate(shape.stride_bytes()));
+    }
     for (int slice = 0; slice < shape.num_slices(); ++slice) {
       const size_t begin = shape.slice_offset(slice);
       RETURN_IF_ERROR(records->second.ReadSlice(
           key.expert, slice,
-          std::span(record_).subspan(begin,
-                                     shape.slice_offset(slice + 1) - begin)));
+          record_.bytes().subspan(begin,
+                                  shape.slice_offset(slice + 1) - begin)));
     }
     const auto tensors = ExpertTensors(spec_, key);
     for (int i = 0; i < kNumParts; ++i) {
@@ -138,7 +141,7 @@ class ShardDigester {
   std::unique_ptr<SafetensorsFile> spine_;
   std::vector<uint8_t> piece_;
   std::optional<ExpertKey> unpacked_;
-  std::vector<uint8_t> record_;
+  AlignedBuffer record_;
   std::array<std::string, kNumParts> names_;
   std::array<std::vector<uint8_t>, kNumParts> parts_;
 };
