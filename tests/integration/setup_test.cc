@@ -201,11 +201,8 @@ TEST_F(SetupTest, FlippedBitOfAnExpertOnTheWayIsFoundAndMended) {
                     HasSubstr("fetching it again")));
   ExpectDone(RunDeltafin({"doctor", "--deep", dir_}));
   EXPECT_EQ(OutputOf(dir_), ReleasedOutput());
-  const std::string other = folder_.File("other");
-  ExpectDone(RunWith(
-      {"setup", "--full", "--from", NanoModelDir(), "--dir", other}, {}));
-  EXPECT_EQ(TreeDigest(dir_, SourceFileIs::kIgnored),
-            TreeDigest(other, SourceFileIs::kIgnored));
+  // The experts of one shard came a second time.
+  EXPECT_LE(NumRangesOf(*hub, kExpertBytes), kNumExperts + 64);
 }
 
 TEST_F(SetupTest, WhatWasNotComparedIsComparedLater) {
@@ -234,7 +231,7 @@ TEST_F(SetupTest, WhatWasNotComparedIsComparedLater) {
       RunWith({"setup", "--resume", "--dir", dir_}, ReachHub(*hub));
   ExpectDone(again);
   EXPECT_THAT(again.err, Not(HasSubstr("with the released SHA-256")));
-  EXPECT_EQ(hub->num_cdn_requests(), before + 1);  // config.json, for the plan
+  EXPECT_EQ(hub->num_cdn_requests(), before);
 }
 
 TEST_F(SetupTest, UnfinishedInstallationSaysHowToGoOn) {
