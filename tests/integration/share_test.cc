@@ -254,6 +254,35 @@ TEST_F(ShareTest, WithTwoCopiesAKilledNodeCostsNoFetch) {
   ExpectTextWithoutNode("d");
 }
 
+TEST_F(ShareTest, DamagedRecordsAreTakenFromAnotherOwner) {
+  const std::vector<uint32_t> ids = ExpectedIds(NanoModelDir());
+  Serve(Join(kSoon, {"--copies", "2"}));
+  StartNodes();
+  WaitUntilFilled(2 * kNanoSlices);
+  cluster_->KillNode("a");
+  const std::string records = cluster_->FolderOf("a") + "/experts";
+  for (const auto& file : std::filesystem::directory_iterator(records)) {
+    if (file.path().extension() != ".experts") continue;
+    const std::string noise(std::filesystem::file_size(file.path()), 'x');
+    ASSERT_TRUE(WriteFileAtomically(file.path().string(), noise).ok());
+  }
+  cluster_->StartSharingNode("a", kMetrics);
+  cluster_->WaitForServing(4);
+  // It drops what it reads, says where that was, and copies it again.
+  const auto told = [&] {
+    const std::string err = cluster_->node("a").err();
+    return err.find("differ from their digest") != err.npos &&
+           err.find(records + "/layer-") != err.npos;
+  };
+  const absl::Time deadline = absl::Now() + kPatience;
+  do {
+    ExpectText(ids);
+  } while (!told() && absl::Now() < deadline);
+  EXPECT_TRUE(told()) << cluster_->node("a").err();
+  WaitUntilFilled(2 * kNanoSlices);
+  ExpectText(ids);
+}
+
 TEST_F(ShareTest, AStreamingCoordinatorFetchesEachExpertOnceForAllNodes) {
   const std::string released = dir_.File("released");
   MakeTinyModel(released, 5, {"moe_intermediate_size=544"});
