@@ -23,9 +23,10 @@ absl::Status ReadReasoning(const JsonValue& value, OpenAiRequest& request) {
   RETURN_IF_ERROR(object.RequireEmpty("summary"));
   RETURN_IF_ERROR(object.RequireEmpty("generate_summary"));
   std::string effort;
+  const bool has_effort = object.Find("effort") != nullptr;
   RETURN_IF_ERROR(object.ReadString("effort", effort));
   RETURN_IF_ERROR(object.RefuseOthers());
-  if (effort.empty()) return absl::OkStatus();
+  if (!has_effort) return absl::OkStatus();
   return ReadEffort(effort, "reasoning.effort", request);
 }
 
