@@ -275,6 +275,7 @@ void PrintGroup(const std::string& folder) {
 }
 
 int Main(int argc, char** argv) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run takes minutes
   Options options;
   const Flags flags = FlagsOf(options);
   flags.Parse(argc, argv);
