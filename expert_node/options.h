@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
 #include "common/net/keepalive.h"
-#include "expert_node/device/card_set.h"
+#include "expert_node/device/expert_card.h"
 #include "expert_node/request_queue.h"
 #include "expert_node/storage/hub_environment.h"
 #include "expert_node/storage/peer_store.h"

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,9 +25,6 @@
 #include "expert_node/work_plan.h"
 
 namespace deltafin {
-
-using CardOpener = std::function<absl::StatusOr<std::unique_ptr<ExpertCard>>(
-    int card, const CardLimits& limits)>;
 
 struct CardSetOptions {
   std::vector<int> cards;  // by number; at least one

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -94,5 +96,9 @@ class ExpertCard {
   // valid until the next Begin.
   virtual const int64_t* sums() const = 0;
 };
+
+// Opens a card by its number. Errors: UNAVAILABLE, in one sentence.
+using CardOpener = std::function<absl::StatusOr<std::unique_ptr<ExpertCard>>(
+    int card, const CardLimits& limits)>;
 
 }  // namespace deltafin

@@ -32,6 +32,7 @@ void CardMachine::OpenCards() {
     }
     return testing::MakeHostCard(name, limits, *orders_[index]);
   };
+  if (options_.open) cards.open = options_.open;
   cards.limits.shape = kCardShape;
   cards.limits.max_rows = options_.max_rows;
   cards.limits.max_routes = spec.num_experts_per_token * kCardSlices;

@@ -24,6 +24,7 @@ struct CardMachineOptions {
   int card_slots = 1000;  // of each card, if it has the memory; at least a few
   int slots_at_once = 1000;  // of an allocation
   int max_rows = 64;
+  CardOpener open;  // empty: cards in the host's memory
 };
 
 class CardMachine {
@@ -42,6 +43,7 @@ class CardMachine {
   LayerResult Run(const LayerWork& work, const std::atomic<bool>& cancelled);
 
   CardSetStats cards() const { return cards_->stats(); }
+  const CardSet& card_set() const { return *cards_; }
   GeneratedStore& store() { return *store_; }
   TieredStore& tiers() { return *tiers_; }
   ExpertEngine& engine() { return *engine_; }

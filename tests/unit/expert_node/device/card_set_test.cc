@@ -5,13 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <tuple>
 
 #include "tests/unit/expert_node/device/card_machine.h"
 
 namespace deltafin {
 namespace {
 
-using ::testing::HasSubstr;
+using ::testing::ElementsAre;
 
 ModelSpec Spec() { return SmallSpec(kCardShape); }
 
@@ -196,21 +197,26 @@ TEST(CardSetTest, MoreTokensThanTheCardsWereOpenedForGoToTheProcessor) {
   EXPECT_EQ(machine.cards().num_cards, 1);
 }
 
-TEST(CardSetTest, DoesNotReadAheadWhatIsOnACard) {
-  const ModelSpec spec = Spec();
+TEST(CardSetTest, TellsWhatIsOnNoCardForReadingAhead) {
   CardMachineOptions options;
-  options.ram_experts = 1;  // keeps nothing of the first work
+  options.num_cards = 2;
   CardMachine machine(options);
   machine.OpenCards();
-  machine.Run(GeneratedWork(spec, 2, 20, 3));  // all eight experts of layer 2
-  machine.Run(GeneratedWork(spec, 3, 20, 3));
-  const int64_t read = machine.store().num_slices_read();
-  const ExpectedRun runs[] = {{{2, 0}, {0, 3}}, {{1, 0}, {1, 1}}};
-  machine.engine().Expect(2, runs);
-  // Its read ends before a request's reads begin.
-  machine.Run(GeneratedWork(spec, 4, 20, 3));
-  const int64_t of_request = 8 * kCardSlices;
-  EXPECT_LE(machine.store().num_slices_read(), read + of_request + 1);
+  LayerWork work = GeneratedWork(Spec(), 2, 1, 3);
+  work.assignments.resize(2);
+  work.assignment_end = {2};
+  work.assignments[0] = {4, {1, 1}, 0.5f};
+  work.assignments[1] = {6, {0, 3}, 0.5f};
+  ASSERT_TRUE(machine.Run(work).status.ok());
+  const ExpertKey four = {2, 4}, six = {2, 6}, other = {3, 6};
+  const ExpectedRun runs[] = {{four, {0, 3}}, {six, {0, 3}}, {other, {1, 2}}};
+  std::vector<std::tuple<ExpertKey, int, int>> lacking;
+  for (const ExpectedRun& run : machine.card_set().Lacking(runs)) {
+    lacking.emplace_back(run.expert, run.run.first, run.run.count);
+  }
+  EXPECT_THAT(lacking,
+              ElementsAre(std::tuple(four, 0, 1), std::tuple(four, 2, 1),
+                          std::tuple(other, 1, 2)));
 }
 
 TEST(CardSetTest, NamesNumericErrorsAsTheProcessorDoes) {
