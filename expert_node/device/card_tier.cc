@@ -55,7 +55,6 @@ absl::StatusOr<int> CardTier::TakeStage() {
   if (status.ok()) return stage;
   MutexLock lock(mutex_);
   ReturnStage(stage);
-  stage_returned_.NotifyAll();
   return status;
 }
 
