@@ -36,7 +36,7 @@ constexpr double kHalfLifeTokens = 100;  // as a node's
 struct Options {
   std::string model = "deploy/models/k3-nano";
   std::string text = "deploy/models/k3-nano/eval/validation.txt";
-  int card = 0;
+  std::vector<int> cards{0};
   int tokens = 600;
   int batch = 1;
   std::vector<double> shares{1, 0.8, 0.6, 0.4, 0.2, 0.1};
@@ -125,7 +125,7 @@ class TierBench {
 
   void MeasureCopy() {
     const CardLimits limits = Limits();
-    auto card = OpenCudaExpertCard(options_.card, limits);
+    auto card = OpenCudaExpertCard(options_.cards[0], limits);
     Require(card.status());
     std::printf("%s, %d threads\n", (*card)->name().c_str(), num_threads_);
     const size_t piece = StageBytes(kShape);
@@ -164,14 +164,16 @@ class TierBench {
   // slices were missing.
   void MeasureShare(double share) {
     CardSetOptions options;
-    options.cards = {options_.card};
+    options.cards = options_.cards;
     options.open = OpenCudaExpertCard;
     options.limits = Limits();
     options.tier.most_slots = static_cast<size_t>(
         std::llround(share * static_cast<double>(all_slices())));
     options.tier.heat_half_life = half_life();
     CardSet cards(options);
-    if (!cards.any()) Require(absl::UnavailableError("no card"));
+    if (cards.stats().num_failed > 0) {
+      Require(absl::UnavailableError("not all cards can be used"));
+    }
     ExpertEngine engine(BestKernel(), SituParams(), *store_, num_threads_,
                         &cards);
     RequireSameBits(engine);
@@ -203,11 +205,15 @@ class TierBench {
       if (times.size() < 10) continue;
       const double time = Median(times);
       std::printf("%8d %8zu %9.1f %12.1f %9.1f\n", missing, times.size(), time,
-                  missing * copy_us_, time - base);
+                  missing * transfer_us(), time - base);
     }
   }
 
  private:
+  // Of a slice where each card has its own link.
+  double transfer_us() const {
+    return copy_us_ / static_cast<double>(options_.cards.size());
+  }
   double half_life() const { return kHalfLifeTokens * routes_.num_layers; }
 
   CardLimits Limits() const {
@@ -256,7 +262,7 @@ class TierBench {
     const auto misses = static_cast<double>(after.misses - before.misses);
     const auto hits = static_cast<double>(after.hits - before.hits);
     const double time = all_us / layers;
-    const double transfer = misses / layers * copy_us_;
+    const double transfer = misses / layers * transfer_us();
     if (misses < 0.1 * layers) all_hits_us_ = time;
     std::printf("%6.2f %8.2f %9.3f %10.1f %9.2f %11.1f", share,
                 1e-9 * static_cast<double>(after.capacity_bytes),
@@ -286,7 +292,8 @@ int Main(int argc, char** argv) {
   Options options;
   app.add_option("--model", options.model, "Model whose routes are recorded");
   app.add_option("--text", options.text, "Text whose routes are recorded");
-  app.add_option("--card", options.card, "Number of the card");
+  app.add_option("--cards", options.cards, "Numbers of the cards")
+      ->delimiter(',');
   app.add_option("--tokens", options.tokens, "Tokens; half of them warm up")
       ->check(CLI::Range(4, 1 << 20));
   app.add_option("--batch", options.batch, "Tokens of a step")
