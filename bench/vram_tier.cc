@@ -22,7 +22,6 @@
 #include "bench/recorded_routes.h"
 #include "common/base/thread_affinity.h"
 #include "expert_node/device/cuda_expert_card.h"
-#include "expert_node/device/stage_size.h"
 #include "expert_node/expert_engine.h"
 
 namespace deltafin::bench {
@@ -128,18 +127,16 @@ class TierBench {
     auto card = OpenCudaExpertCard(options_.cards[0], limits);
     Require(card.status());
     std::printf("%s, %d threads\n", (*card)->name().c_str(), num_threads_);
-    const size_t piece = StageBytes(kShape);
-    const auto memory = (*card)->Allocate(limits.num_stages * piece);
+    const auto memory = (*card)->Allocate(limits.num_stages * kSliceBytes);
     Require(memory.status());
     std::vector<double> times;
     for (int round = 0; round < 20; ++round) {
       const double begin = Now();
       for (int i = 0; i < limits.num_stages; ++i) {
-        Require((*card)->CopyIn(i, *memory + i * piece, piece));
+        Require((*card)->CopyIn(i, *memory + i * kSliceBytes, kSliceBytes));
       }
       Require((*card)->Wait());
-      times.push_back((Now() - begin) * static_cast<double>(kSliceBytes) /
-                      static_cast<double>(limits.num_stages * piece));
+      times.push_back((Now() - begin) / limits.num_stages);
     }
     copy_us_ = Median(times);
     std::printf("a slice from pinned memory: %.1f us, %.1f GB/s\n", copy_us_,
@@ -222,7 +219,7 @@ class TierBench {
     limits.max_rows = options_.batch;
     limits.max_routes = routes_.top_k * kSlices;
     limits.num_layer_slices = routes_.num_experts * kSlices;
-    limits.num_stages = 3 * num_threads_;
+    limits.num_stages = num_threads_ + 8;
     return limits;
   }
 

@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<ShareStore>> OpenShare(
 }
 
 // Enough buffers that each thread fills one while others are on their way.
-constexpr int kStagesOfThread = 3;
+constexpr int kStagesBeyondThreads = 8;
 
 // Null where no card is to compute.
 std::unique_ptr<CardSet> OpenCards(const ExpertNodeOptions& options,
@@ -134,7 +134,7 @@ std::unique_ptr<CardSet> OpenCards(const ExpertNodeOptions& options,
       std::max(options.queue_limits.max_run_tokens, options.max_request_tokens);
   cards.limits.max_routes = spec.num_experts_per_token * shape.num_slices();
   cards.limits.num_layer_slices = spec.num_experts * shape.num_slices();
-  cards.limits.num_stages = options.num_threads * kStagesOfThread;
+  cards.limits.num_stages = options.num_threads + kStagesBeyondThreads;
   cards.tier.memory.most_bytes = options.card_ram_bytes;
   cards.tier.most_slots = static_cast<size_t>(cards.limits.num_layer_slices) *
                           spec.num_moe_layers();

@@ -8,7 +8,6 @@
 #include "common/base/log.h"
 #include "common/base/memory_budget.h"
 #include "common/base/status_macros.h"
-#include "expert_node/device/layer_on_card.h"
 
 namespace deltafin {
 namespace {

@@ -19,6 +19,7 @@
 #include "common/base/mutex.h"
 #include "common/base/thread_pool.h"
 #include "expert_node/device/card_tier.h"
+#include "expert_node/device/layer_on_card.h"
 #include "expert_node/merged_work.h"
 #include "expert_node/storage/tiered_store.h"
 #include "expert_node/work_plan.h"

@@ -55,6 +55,7 @@ absl::StatusOr<int> CardTier::TakeStage() {
   if (status.ok()) return stage;
   MutexLock lock(mutex_);
   ReturnStage(stage);
+  stage_returned_.NotifyAll();
   return status;
 }
 

@@ -59,7 +59,6 @@ class CardTier {
   absl::StatusOr<int> TakeStage();
   void ReturnStage(int stage) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     stages_.push_back(stage);
-    stage_returned_.NotifyOne();
   }
 
   const std::unique_ptr<ExpertCard> card_;

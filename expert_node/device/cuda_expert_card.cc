@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/status_macros.h"
-#include "expert_node/device/stage_size.h"
 #include "kernels/cuda/cuda_copies.h"
 #include "kernels/cuda/cuda_experts.h"
 
@@ -35,7 +34,7 @@ class CudaExpertCard : public ExpertCard {
         name_(fmt::format("CUDA card {} ({})", card.index, card.name)),
         limits_(limits),
         max_slices_(std::min(limits.num_layer_slices, kMaxSingleSlices)),
-        stage_bytes_(Aligned(StageBytes(limits.shape))) {}
+        stage_bytes_(Aligned(limits.shape.slice_offset(1))) {}
 
   absl::Status TakeMemory();
 

@@ -71,7 +71,7 @@ class ExpertCard {
   // goes on as before.
   virtual absl::StatusOr<uint8_t*> Allocate(size_t bytes) = 0;
 
-  // Memory of the host that the card reads by itself: StageBytes each.
+  // Memory of the host that the card reads by itself: one slice each.
   virtual uint8_t* stage(int index) = 0;
   // Starts to copy the first `bytes` of a stage to the card's memory. The
   // stage is left alone until WaitForStage.

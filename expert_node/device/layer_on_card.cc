@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "expert_node/device/card_routes.h"
-#include "expert_node/device/stage_size.h"
 
 namespace deltafin {
 namespace {
@@ -42,8 +42,9 @@ bool LayerOnCard::Take(int unit) {
     return false;
   }
   ++tier_.stats_.hits;
+  pinned_.push_back(entry);
   entry_[unit] = entry;
-  AddToBatch(unit, entry);
+  batch_.push_back(unit);
   return true;
 }
 
@@ -55,92 +56,47 @@ absl::Status LayerOnCard::Begin(std::span<const float* const> rows) {
 
 absl::Status LayerOnCard::Add(int unit, const uint8_t* bytes,
                               absl::FunctionRef<void()> is_read) {
-  absl::StatusOr<Entry*> entry = Place(unit);
-  if (!entry.ok()) return Fail(entry.status());
-  absl::Status status;
-  if (*entry != nullptr) {
-    const int slice = plan_.slices[unit].slice;
-    status = Send(*entry, bytes,
-                  tier_.shape_.slice_offset(slice + 1) -
-                      tier_.shape_.slice_offset(slice));
-  }
-  is_read();
-  if (status.ok() && *entry != nullptr) status = Complete(unit, *entry);
-  return status.ok() ? status : Fail(status);
-}
-
-// Where all slots are pinned what was started is waited for, since the request
-// needs more than the card holds; where others are just filling all of them,
-// so are they.
-absl::StatusOr<ExpertCache::Entry*> LayerOnCard::Place(int unit) {
+  ASSIGN_OR_RETURN(const int stage, tier_.TakeStage());
   const SliceKey& key = plan_.slices[unit];
+  const size_t size = tier_.shape_.slice_offset(key.slice + 1) -
+                      tier_.shape_.slice_offset(key.slice);
+  std::memcpy(tier_.card_->stage(stage), bytes, size);
+  is_read();
   MutexLock lock(tier_.mutex_);
-  while (true) {
-    RETURN_IF_ERROR(failure_);
-    Entry* entry = tier_.cache_->Find(key);
-    if (entry != nullptr) {
-      entry_[unit] = entry;
-      if (entry->state() == ExpertCache::State::kFilling) {
-        followers_.push_back(unit);
-      } else {
-        AddToBatch(unit, entry);
-      }
-      return nullptr;
+  Entry* entry = tier_.cache_->Find(key);  // of another unit
+  absl::Status status;
+  if (entry == nullptr) {
+    absl::StatusOr<Entry*> slot = TakeSlot(key);
+    status = slot.status();
+    if (slot.ok()) {
+      entry = *slot;
+      tier_.stats_.copied_bytes += size;
+      status = tier_.card_->CopyIn(stage, entry->bytes(), size);
     }
-    entry = tier_.cache_->Insert(key);
-    if (entry != nullptr) return entry;
-    if (pinned_.empty()) {
-      changed_.Wait(tier_.mutex_);
-      continue;
-    }
-    RETURN_IF_ERROR(RunBatch());
-    RETURN_IF_ERROR(tier_.card_->Wait());
-    Unpin();
   }
-}
-
-absl::Status LayerOnCard::Send(Entry* entry, const uint8_t* bytes,
-                               size_t size) {
-  const size_t piece_bytes = StageBytes(tier_.shape_);
-  for (size_t at = 0; at < size; at += piece_bytes) {
-    const size_t piece = std::min(piece_bytes, size - at);
-    ASSIGN_OR_RETURN(const int stage, tier_.TakeStage());
-    std::memcpy(tier_.card_->stage(stage), bytes + at, piece);
-    MutexLock lock(tier_.mutex_);
-    const absl::Status status =
-        tier_.card_->CopyIn(stage, entry->bytes() + at, piece);
-    tier_.ReturnStage(stage);
-    RETURN_IF_ERROR(status);
-    tier_.stats_.copied_bytes += piece;
-  }
-  return absl::OkStatus();
-}
-
-// Every run that uses the slot comes after the copies to it.
-absl::Status LayerOnCard::Complete(int unit, Entry* entry) {
-  MutexLock lock(tier_.mutex_);
-  tier_.cache_->SetReady(entry);
+  tier_.ReturnStage(stage);
+  tier_.stage_returned_.NotifyOne();
+  if (entry != nullptr) pinned_.push_back(entry);
+  RETURN_IF_ERROR(status);
   entry_[unit] = entry;
-  AddToBatch(unit, entry);
-  std::erase_if(followers_, [&](int follower) {
-    if (entry_[follower] != entry) return false;
-    AddToBatch(follower, entry);
-    return true;
-  });
-  changed_.NotifyAll();
+  batch_.push_back(unit);
   return batch_.size() < kBatch ? absl::OkStatus() : RunBatch();
 }
 
-void LayerOnCard::AddToBatch(int unit, Entry* entry) {
-  pinned_.push_back(entry);
-  batch_.push_back(unit);
-}
-
-absl::Status LayerOnCard::Fail(const absl::Status& why) {
-  MutexLock lock(tier_.mutex_);
-  if (failure_.ok()) failure_ = why;
-  changed_.NotifyAll();
-  return why;
+// Every run that uses the slot comes after the copy to it, so it is as good as
+// filled. Where all slots are pinned what was started is waited for: the
+// request needs more than the card holds.
+absl::StatusOr<ExpertCache::Entry*> LayerOnCard::TakeSlot(const SliceKey& key) {
+  Entry* entry = tier_.cache_->Insert(key);
+  if (entry == nullptr) {
+    RETURN_IF_ERROR(RunBatch());
+    RETURN_IF_ERROR(tier_.card_->Wait());
+    Unpin();
+    entry = tier_.cache_->Insert(key);
+    CHECK(entry != nullptr, "a card without slots");
+  }
+  tier_.cache_->SetReady(entry);
+  return entry;
 }
 
 absl::Status LayerOnCard::RunBatch() {
@@ -179,7 +135,7 @@ absl::Status LayerOnCard::RunRows(std::span<const int> units, int first_row,
 }
 
 // What was started may still run: nothing takes the slots before the next
-// request.
+// request, or, where TakeSlot does, what was started is done.
 absl::StatusOr<KernelStatus> LayerOnCard::Finish() {
   RETURN_IF_ERROR(RunBatch());
   {

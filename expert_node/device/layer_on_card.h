@@ -12,7 +12,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/mutex.h"
 #include "expert_node/device/card_tier.h"
 #include "expert_node/work_plan.h"
 
@@ -38,10 +37,9 @@ class LayerOnCard {
   // Brings the tokens [rows of the plan], each [L], and starts what is there.
   absl::Status Begin(std::span<const float* const> rows);
 
-  // Brings the slice of a unit that was missing: copies `bytes` to buffers,
-  // piece by piece, and starts each piece's copy to the card; then calls
-  // `is_read`, and starts a run where a batch is complete. Waits for room.
-  // Thread-safe.
+  // Brings the slice of a unit that was missing: copies `bytes` to a buffer,
+  // calls `is_read`, starts the copy to the card, and a run where a batch is
+  // complete. Waits for room. Thread-safe.
   absl::Status Add(int unit, const uint8_t* bytes,
                    absl::FunctionRef<void()> is_read);
 
@@ -54,14 +52,7 @@ class LayerOnCard {
  private:
   using Entry = ExpertCache::Entry;
 
-  // The slot of a unit's slice. Null: another thread brings that slice, and the
-  // unit will run with it.
-  absl::StatusOr<Entry*> Place(int unit);
-  absl::Status Send(Entry* entry, const uint8_t* bytes, size_t size);
-  absl::Status Complete(int unit, Entry* entry);
-  // Nobody waits for a card that failed.
-  absl::Status Fail(const absl::Status& why);
-  void AddToBatch(int unit, Entry* entry)
+  absl::StatusOr<Entry*> TakeSlot(const SliceKey& key)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(tier_.mutex_);
   // Starts the units that wait for it.
   absl::Status RunBatch();
@@ -73,12 +64,9 @@ class LayerOnCard {
   ExpertKey last_expert_{-1, -1};  // that was taken
   bool has_units_ = false;
   bool runs_ = false;           // between Begin and Finish
-  std::vector<int> batch_;      // units that are there or wholly on their way
+  std::vector<int> batch_;      // units that are there or on their way
   std::vector<Entry*> pinned_;  // of these and of those that were started
   std::vector<Entry*> entry_;   // [units of the plan]
-  std::vector<int> followers_;  // units whose slice another thread brings
-  absl::Status failure_;        // of the card
-  CondVar changed_;             // a slice is on its way, or the card failed
 };
 
 }  // namespace deltafin

@@ -89,8 +89,7 @@ TEST(CardSetTest, ReadsAndCopiesASliceOnceWhileItHasRoom) {
   EXPECT_EQ(warm.bytes_read, 0u);
   EXPECT_EQ(warm.read, absl::ZeroDuration());
   EXPECT_EQ(machine.cards().tiers.hits, 8u * kCardSlices);
-  // Two slices in four pieces and a short one.
-  EXPECT_EQ(machine.orders(0).num_copies, 8 * (4 + 4 + 1));
+  EXPECT_EQ(machine.orders(0).num_copies, 8 * kCardSlices);
 }
 
 TEST(CardSetTest, PartsAndShortRunsGiveWhatTheyGiveAlone) {
