@@ -12,7 +12,7 @@
 #include "common/base/progress.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
-#include "coordinator/streaming_notice.h"
+#include "coordinator/streamed_spine_notice.h"
 #include "spine_node/spine_loader.h"
 #include "spine_node/torch_loader.h"
 
@@ -161,8 +161,9 @@ absl::Status Coordinator::SettleMemory() {
 void Coordinator::TellMemory() const {
   spdlog::info("memory:\n{}", plan_.budget.Table());
   if (plan_.spine.num_streamed == 0) return;
-  spdlog::info("{}", StreamingNotice(plan_.spine, model_.spec.num_hidden_layers,
-                                     MeasureModelDrive(model_.dir)));
+  spdlog::info("{}",
+               StreamedSpineNotice(plan_.spine, model_.spec.num_hidden_layers,
+                                   MeasureModelDrive(model_.dir)));
 }
 
 MembershipOptions Coordinator::DescribeMembership() const {

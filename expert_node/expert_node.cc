@@ -17,8 +17,8 @@
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
+#include "expert_node/storage/missing_experts_notice.h"
 #include "expert_node/storage/repository_source.h"
-#include "expert_node/storage/streaming_notice.h"
 #include "expert_node/storage_service.h"
 #include "proto/protocol_version.h"
 
@@ -248,7 +248,7 @@ void ExpertNode::BeginUpkeep(const KeptExperts& kept) {
 }
 
 void ExpertNode::TellStreaming(InstalledExperts& installed) const {
-  const std::string notice = StreamingNotice(
+  const std::string notice = MissingExpertsNotice(
       options_.model_dir, spec_, installed, upkeep_.ledger->found_rates());
   if (!notice.empty()) spdlog::info("{}", notice);
 }

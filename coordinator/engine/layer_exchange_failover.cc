@@ -21,7 +21,10 @@ absl::Status LayerExchange::Mend(absl::Time now) {
   UpdateFitness(now);
   assignment_.Update(links_.placement(), fitness_);
   for (int node = 0; node < plan_.num_nodes(); ++node) {
-    if (plan_.num_open(node) == 0) continue;
+    if (plan_.num_open(node) == 0) {
+      watch_.Heard(node, now);  // owes nothing until it gets work again
+      continue;
+    }
     if (links_.is_fit(node) &&
         watch_.IsStalled(node, plan_.parts(node), costs_, now)) {
       links_.MarkStalled(

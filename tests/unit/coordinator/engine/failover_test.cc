@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -176,6 +177,38 @@ TEST(FailoverTest, AStalledNodeThatWakesUpIsUsedAgain) {
   EXPECT_GT(work.parts_lost, 0);
   EXPECT_GT(work.replies_dropped, 0);
   EXPECT_GT(work.replies, 2);
+}
+
+// Those who were done long ago and get the work of a silent node are not
+// believed to be silent since then.
+TEST(FailoverTest, WhoStandsInIsGivenItsTime) {
+  ClusterOptions options = OnLoopback();
+  options.random_placement_seed = 5;  // nobody is left out as slow
+  options.nodes.resize(3);
+  for (FakeNodeOptions& node : options.nodes) {
+    auto num_replies = std::make_shared<std::atomic<int>>(0);
+    node.on_reply = [num_replies](const auto&, auto*) {
+      if (num_replies->fetch_add(1) > 0) {
+        absl::SleepFor(absl::Milliseconds(100));
+      }
+      return ReplyFate::kSend;
+    };
+  }
+  options.nodes[2].on_reply = [](const auto&, auto*) {
+    return ReplyFate::kForget;
+  };
+  options.change = [](DispatcherOptions* dispatch) {
+    dispatch->exchange.stall_after = absl::Seconds(1);
+  };
+  Cluster cluster(3, options);
+  const GenerationRequest request = MakeRequest({1, 2, 3, 4, 5, 6, 7, 8}, 1);
+  std::vector<int32_t> ids;
+  ASSERT_TRUE(cluster.Run(request, &ids).status.ok());
+  EXPECT_EQ(ids, IdsAlone(request));
+  const DispatcherStats stats = cluster.dispatcher->stats();
+  EXPECT_GT(stats.nodes[2].work.parts_lost, 0);
+  EXPECT_EQ(stats.nodes[0].work.parts_lost, 0);
+  EXPECT_EQ(stats.nodes[1].work.parts_lost, 0);
 }
 
 TEST(FailoverTest, NodeThatDiedIsUsedAgainWhenItReturns) {
