@@ -195,8 +195,14 @@ MembershipOptions Coordinator::DescribeMembership() const {
   options.credentials = options_.credentials;
   options.keepalive_bound = options_.keepalive_bound;
   if (options_.has_own_node()) {
-    options.own_node = {model_.dir,       model_.manifest_digest, options_.hub,
-                        plan_.tier_bytes, options_.num_threads,   kernel_};
+    options.own_node = {model_.dir,
+                        model_.manifest_digest,
+                        options_.hub,
+                        plan_.tier_bytes,
+                        options_.num_threads,
+                        kernel_,
+                        options_.expert_cards,
+                        options_.expert_card_ram_bytes};
   }
   return options;
 }
