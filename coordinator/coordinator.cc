@@ -13,8 +13,6 @@
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
 #include "coordinator/streamed_spine_notice.h"
-#include "spine_node/spine_loader.h"
-#include "spine_node/torch_loader.h"
 
 namespace deltafin {
 namespace {
@@ -134,17 +132,14 @@ absl::Status Coordinator::ReadModel() {
 
 absl::Status Coordinator::SettleMemory() {
   MemoryDemand demand;
-  demand.spine = SpineNeeds(model_.spec, options_.precision);
-  if (options_.device != "cpu") {
-    demand.spine.weight_bytes *= 2;        // f32 where the CPU spine has bf16
-    demand.spine.layer_row_bytes.clear();  // and none of it streams
-  }
+  placement_ = PlaceSpine(options_, model_.spec);
+  demand.spine = placement_.host;
   demand.spine_limit = options_.spine_ram_bytes;
   demand.context_tokens = options_.context_tokens;
   demand.max_sequences = options_.max_sequences;
   demand.prefill_chunk = options_.prefill_chunk;
-  demand.has_drafts =
-      options_.device == "cpu" && options_.speculation != SpeculationMode::kOff;
+  demand.has_drafts = placement_.on_host_alone() &&
+                      options_.speculation != SpeculationMode::kOff;
   demand.retained_bytes = options_.prefix_cache_bytes;
   if (options_.has_own_node()) {
     demand.all_expert_bytes = AllExpertBytes(model_.spec);
@@ -230,27 +225,9 @@ absl::Status Coordinator::ConnectNodes() {
 
 absl::Status Coordinator::LoadSpine() {
   threads_ = std::make_unique<ThreadPool>(options_.num_threads, "spine");
-  if (options_.device != "cpu") {
-    TorchSpineOptions torch;
-    torch.model_dir = model_.dir;
-    torch.device = options_.device == "torch-cpu" ? "cpu" : options_.device;
-    torch.num_threads = options_.num_threads;
-    ASSIGN_OR_RETURN(spine_, LoadTorchSpine(torch));
-    return absl::OkStatus();
-  }
-  SpineOptions spine;
-  spine.model_dir = model_.dir;
-  spine.precision = options_.precision;
-  spine.kernel = kernel_;
-  spine.threads = threads_.get();
-  spine.cache_dir = options_.cache_dir;
-  spine.num_streamed_layers = plan_.spine.num_streamed;
-  Progress progress("loading the spine");
-  spine.progress = [&progress](std::string_view, uint64_t done,
-                               uint64_t total) {
-    progress.Update(done, total);
-  };
-  ASSIGN_OR_RETURN(spine_, LoadCpuSpine(spine));
+  ASSIGN_OR_RETURN(spine_, deltafin::LoadSpine(
+                               options_, model_.spec, placement_,
+                               plan_.spine.num_streamed, *kernel_, *threads_));
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@
 #include "coordinator/node_counting.h"
 #include "coordinator/options.h"
 #include "coordinator/run_statistics.h"
+#include "coordinator/spine_assembly.h"
 #include "kernels/kernel_registry.h"
 #include "spine_node/spine.h"
 
@@ -91,6 +92,7 @@ class Coordinator {
   const KernelTarget* kernel_ = nullptr;
   ModelIdentity model_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  SpinePlacement placement_;
   MemoryPlan plan_;
   std::unique_ptr<ThreadPool> threads_;  // of the spine
   std::unique_ptr<Membership> membership_;

@@ -82,6 +82,20 @@ void ReadNodes(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   }
 }
 
+// "cpu", "torch-cpu", "mps", "cuda" or a card by its number.
+bool IsDevice(std::string_view device) {
+  constexpr std::string_view kCard = "cuda:";
+  if (device.starts_with(kCard)) {
+    const std::string_view number = device.substr(kCard.size());
+    return !number.empty() && number.size() <= 2 &&
+           std::ranges::all_of(number, [](char c) {
+             return absl::ascii_isdigit(static_cast<unsigned char>(c));
+           });
+  }
+  return device == "cpu" || device == "torch-cpu" || device == "cuda" ||
+         device == "mps";
+}
+
 void ReadSpine(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
                FieldErrors& errors) {
   if (config.spine() == "int8") {
@@ -91,13 +105,9 @@ void ReadSpine(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   }
   if (config.device().empty()) return;
   options.device = config.device();
-  if (options.device != "cpu" && options.device != "torch-cpu" &&
-      options.device != "cuda" && options.device != "mps") {
+  if (!IsDevice(options.device)) {
     errors.Add("device", options.device,
-               "expected cpu, torch-cpu, cuda or mps");
-  }
-  if (options.device != "cpu" && options.precision == SpinePrecision::kInt8) {
-    errors.Add("spine", config.spine(), "int8 runs on device cpu only");
+               "expected cpu, torch-cpu, cuda, cuda:N or mps");
   }
 }
 
@@ -136,9 +146,16 @@ void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   };
   read("ram", config.ram(), options.ram_bytes);
   read("spine_ram", config.spine_ram(), options.spine_ram_bytes);
-  if (options.spine_ram_bytes && options.device != "cpu") {
+  read("device_ram", config.device_ram(), options.device_ram_bytes);
+  if (options.device_ram_bytes && options.device == "cpu") {
+    errors.Add("device_ram", config.device_ram(),
+               "it is for another device than cpu");
+  }
+  if (options.spine_ram_bytes && options.device != "cpu" &&
+      !options.device_ram_bytes) {
     errors.Add("spine_ram", config.spine_ram(),
-               "layers are read for every step on device cpu only");
+               "layers are read for every step on the host only: device cpu, "
+               "or device_ram");
   }
 }
 

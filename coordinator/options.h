@@ -51,7 +51,8 @@ struct CoordinatorOptions {
   // Within which a node that is gone is noticed, though idle.
   absl::Duration keepalive_bound = kDefaultKeepaliveBound;
   SpinePrecision precision = SpinePrecision::kBf16;
-  // "cpu", or a device of the libtorch spine: "torch-cpu", "cuda", "mps".
+  // "cpu", or a device of the libtorch spine: "torch-cpu", "cuda", "cuda:N",
+  // "mps".
   std::string device = "cpu";
   // Kernel target by name. Empty: the fastest that this machine supports.
   std::string kernel;
@@ -70,6 +71,9 @@ struct CoordinatorOptions {
   // Most memory for the spine's weights: layers beyond it are read for every
   // step. Absent: what the budget leaves (PlanMemory).
   std::optional<uint64_t> spine_ram_bytes;
+  // Most of the device's memory for the spine's weights and states: layers
+  // beyond it run on the host. Absent: all run on the device.
+  std::optional<uint64_t> device_ram_bytes;
   // Tokens that a sequence may reach. 0: 8,192, or the model's own bound where
   // that is less.
   int64_t context_tokens = 0;

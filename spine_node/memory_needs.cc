@@ -9,14 +9,15 @@
 
 namespace deltafin {
 
-SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision) {
+SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision,
+                            int first_layer) {
   SpineMemoryNeeds needs;
   const auto add = [&needs, precision](const UnitLayout& unit) {
     needs.weight_bytes += unit.dense_bytes + unit.rows_bytes;
     if (precision == SpinePrecision::kBf16) return;
     needs.int8_file_bytes += kSpineFileHeaderBytes + unit.rows_bytes;
   };
-  for (int i = 0; i < spec.num_hidden_layers; ++i) {
+  for (int i = first_layer; i < spec.num_hidden_layers; ++i) {
     LayerWeights layer;
     const UnitLayout unit = LayOutLayer(spec, i, precision, &layer);
     needs.layer_row_bytes.push_back(unit.rows_bytes);
@@ -24,7 +25,7 @@ SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision) {
   }
   HeadWeights head;
   add(LayOutHead(spec, precision, &head));
-  const SequenceLayout sequence(spec);
+  const SequenceLayout sequence(spec, first_layer);
   needs.sequence_fixed_bytes = sequence.fixed_bytes();
   needs.sequence_token_bytes = sequence.token_bytes();
   needs.sequence_draft_bytes = sequence.draft_bytes();

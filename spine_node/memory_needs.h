@@ -25,6 +25,8 @@ struct SpineMemoryNeeds {
   int64_t int8_file_bytes = 0;       // disk for the int8 spine; 0 with bf16
 };
 
-SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision);
+// Of layers first_layer and later, and the head.
+SpineMemoryNeeds SpineNeeds(const ModelSpec& spec, SpinePrecision precision,
+                            int first_layer = 0);
 
 }  // namespace deltafin

@@ -29,6 +29,9 @@ struct SpineOptions {
   // So many layers, StreamsLayer says which, are read from their spine files
   // for every step. 0: all are in memory.
   int num_streamed_layers = 0;
+  // Layers before this one are held elsewhere (SplitSpine): neither their
+  // weights are loaded nor have sequences states of them.
+  int first_layer = 0;
   // Where spine files go when model_dir cannot be written. Empty: loading is
   // refused in that case.
   std::string cache_dir;

@@ -40,11 +40,12 @@ class WeightsLoader {
   absl::Status Run() {
     std::vector<UnitLayout> units = LayOutUnits(options_.precision, weights_);
     uint64_t total = 0;
-    for (size_t i = 0; i < units.size(); ++i) {
+    const size_t first = static_cast<size_t>(options_.first_layer);
+    for (size_t i = first; i < units.size(); ++i) {
       total += units[i].dense_bytes + (Streams(i) ? 0 : units[i].rows_bytes);
     }
     RETURN_IF_ERROR(OpenStore(units));
-    for (size_t i = 0; i < units.size(); ++i) {
+    for (size_t i = first; i < units.size(); ++i) {
       Tell(total);
       RETURN_IF_ERROR(LoadUnit(i, std::move(units[i])));
     }
@@ -60,8 +61,9 @@ class WeightsLoader {
 
   // Unit i is layer i; the last one is the head, which stays.
   bool Streams(size_t i) const {
-    const int num_layers = static_cast<int>(weights_.layers.size());
-    const int layer = static_cast<int>(i);
+    const int num_layers =
+        static_cast<int>(weights_.layers.size()) - options_.first_layer;
+    const int layer = static_cast<int>(i) - options_.first_layer;
     return layer < num_layers &&
            StreamsLayer(layer, num_layers, options_.num_streamed_layers);
   }
@@ -69,7 +71,7 @@ class WeightsLoader {
   // Files are kept of every unit of an int8 spine, of what streams in bf16.
   absl::Status OpenStore(const std::vector<UnitLayout>& units) {
     std::vector<UnitLayout> kept;
-    for (size_t i = 0; i < units.size(); ++i) {
+    for (size_t i = options_.first_layer; i < units.size(); ++i) {
       const bool int8 = options_.precision == SpinePrecision::kInt8;
       if (int8 || Streams(i)) kept.push_back(units[i]);
     }
@@ -151,7 +153,7 @@ absl::StatusOr<SpineWeights> LoadSpineWeights(const SpineOptions& options) {
   return weights;
 }
 
-absl::StatusOr<std::unique_ptr<Spine>> LoadCpuSpine(
+absl::StatusOr<std::unique_ptr<PartialSpine>> LoadCpuSpine(
     const SpineOptions& options) {
   ASSIGN_OR_RETURN(SpineWeights weights, LoadSpineWeights(options));
   return CpuSpine::Create(std::move(weights), options);

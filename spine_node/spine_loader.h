@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "spine_node/options.h"
-#include "spine_node/spine.h"
+#include "spine_node/partial_spine.h"
 #include "spine_node/spine_weights.h"
 
 namespace deltafin {
@@ -19,7 +19,7 @@ namespace deltafin {
 // Errors: NOT_FOUND or INVALID_ARGUMENT naming file, tensor or config field;
 // RESOURCE_EXHAUSTED when memory or disk does not suffice, with the numbers;
 // DATA_LOSS on a read error.
-absl::StatusOr<std::unique_ptr<Spine>> LoadCpuSpine(
+absl::StatusOr<std::unique_ptr<PartialSpine>> LoadCpuSpine(
     const SpineOptions& options);
 
 // The weights alone, for tests and for CpuSpine.

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-#define DELTAFIN_TORCH_ABI_VERSION 1u
+#define DELTAFIN_TORCH_ABI_VERSION 2u
 
 extern "C" {
 
@@ -61,8 +61,22 @@ struct DeltafinWeightSource {
 
 struct DeltafinTorchOptions {
   const char* device;  // "cpu", "cuda", "cuda:1", "mps"
+  // How matrices are kept: "f32"; "bf16", their released values; "int8", the
+  // rows of docs/numerics.md section 5. With the last two a CUDA device runs
+  // steps of few tokens on our own kernels.
+  const char* storage;
   int32_t num_threads;
   int64_t generation_bytes;  // retained states of one sequence
+  // Layers [0, num_layers) are held, and the head if has_head.
+  int32_t num_layers;
+  int32_t has_head;
+};
+
+// Rows of a step between two layers on the host, each [T, H], T its ids.
+struct DeltafinRows {
+  const float* prefix;
+  const float* const* snapshots;
+  int32_t num_snapshots;
 };
 
 struct DeltafinSlice {
@@ -110,6 +124,10 @@ struct DeltafinTorchApi {
   int32_t (*add_routed_experts)(void* spine, int32_t layer,
                                 const int64_t* sums);
   int32_t (*logits)(void* spine, const float** rows, int64_t* num_rows);
+  // The rows after the last layer that ran.
+  int32_t (*rows)(void* spine, struct DeltafinRows* rows);
+  // Ends a step without logits; its sequences hold their ids.
+  int32_t (*end_step)(void* spine);
   void (*abandon_step)(void* spine);
 };
 

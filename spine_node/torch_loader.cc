@@ -79,6 +79,11 @@ DeltafinModel ModelOf(const ModelSpec& spec, const uint8_t* is_mla) {
   return m;
 }
 
+const char* StorageName(const TorchSpineOptions& options) {
+  if (options.precision == SpinePrecision::kInt8) return "int8";
+  return options.values == DeviceValues::kPacked ? "bf16" : "f32";
+}
+
 class TorchSequence : public SequenceState {
  public:
   TorchSequence(const DeltafinTorchApi& api, void* spine, void* state)
@@ -100,7 +105,7 @@ void* HandleOf(const SequenceState& state) {
 }
 
 // The other side of the C border.
-class TorchSpineClient : public Spine {
+class TorchSpineClient : public PartialSpine {
  public:
   TorchSpineClient(const DeltafinTorchApi& api, ModelSpec spec,
                    std::unique_ptr<TorchWeightSource> weights,
@@ -115,13 +120,16 @@ class TorchSpineClient : public Spine {
   }
 
   absl::Status Create(const TorchSpineOptions& options) {
+    num_layers_ = options.num_layers.value_or(spec_.num_hidden_layers);
     std::vector<uint8_t> is_mla;
     for (const AttentionKind kind : spec_.attention) {
       is_mla.push_back(kind == AttentionKind::kMla ? 1 : 0);
     }
     const DeltafinModel model = ModelOf(spec_, is_mla.data());
     const DeltafinTorchOptions torch_options = {
-        device_.c_str(), options.num_threads, options.generation_bytes};
+        device_.c_str(),     StorageName(options),
+        options.num_threads, options.generation_bytes,
+        num_layers_,         options.num_layers.has_value() ? 0 : 1};
     return Check(
         api_.create(&model, &torch_options, weights_->border(), &spine_));
   }
@@ -136,8 +144,8 @@ class TorchSpineClient : public Spine {
     const int64_t matrix = int64_t{spec_.kda_width()} * spec_.kda_head_dim;
     const int64_t history = int64_t{3} * 3 * spec_.kda_width();
     const int64_t row = spec_.kv_lora_rank + spec_.qk_rope_head_dim;
-    for (const AttentionKind kind : spec_.attention) {
-      if (kind == AttentionKind::kKda) {
+    for (int layer = 0; layer < num_layers_; ++layer) {
+      if (spec_.attention[layer] == AttentionKind::kKda) {
         d.sequence_fixed_bytes += (matrix + history) * kFloat;
       } else {
         d.sequence_token_bytes += row * kFloat;
@@ -229,6 +237,25 @@ class TorchSpineClient : public Spine {
 
   void AbandonStep() override { api_.abandon_step(spine_); }
 
+  absl::Status BeginStep(std::span<const SequenceSlice> /*slices*/) override {
+    return absl::UnimplementedError("steps begin in the libtorch spine");
+  }
+  absl::Status SetRows(const StepRows& /*rows*/) override {
+    return absl::UnimplementedError("steps begin in the libtorch spine");
+  }
+
+  absl::StatusOr<StepRows> Rows() override {
+    DeltafinRows border = {};
+    RETURN_IF_ERROR(Timed(timings_.compute, api_.rows, &border));
+    StepRows rows;
+    rows.prefix = border.prefix;
+    rows.snapshots.assign(border.snapshots,
+                          border.snapshots + border.num_snapshots);
+    return rows;
+  }
+
+  absl::Status EndStep() override { return Check(api_.end_step(spine_)); }
+
   SpineTimings TakeTimings() override { return std::exchange(timings_, {}); }
 
  private:
@@ -254,13 +281,19 @@ class TorchSpineClient : public Spine {
   const std::unique_ptr<TorchWeightSource> weights_;
   const std::string device_;
   void* spine_ = nullptr;
+  int num_layers_ = 0;
   int64_t num_tokens_ = 0;  // of the step in flight
   SpineTimings timings_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Spine>> LoadTorchSpine(
+DeviceValues ValuesOn(const std::string& device) {
+  return device.rfind("cuda", 0) == 0 ? DeviceValues::kPacked
+                                      : DeviceValues::kFloat;
+}
+
+absl::StatusOr<std::unique_ptr<PartialSpine>> LoadTorchSpine(
     const TorchSpineOptions& options) {
   ASSIGN_OR_RETURN(ModelSpec spec, ModelSpec::Load(options.model_dir));
   ASSIGN_OR_RETURN(const DeltafinTorchApi* api,

@@ -75,7 +75,10 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
   add("--spine", spine_,
       "Precision of the spine: bf16 (default), or int8 for half the memory");
   add("--device", device_,
-      "Where the spine runs: cpu (default), torch-cpu, cuda, mps");
+      "Where the spine runs: cpu (default), torch-cpu, cuda, cuda:N, mps");
+  add("--device-ram", device_ram_,
+      "Most memory of the device for the spine, such as 80G: layers beyond it "
+      "run on the host (default: all run on the device)");
   add("--kernel", kernel_,
       "Kernel target (default: the fastest here); changes no bit of the text");
   add("--threads", threads_, "Compute threads (default: one a core)");
@@ -175,6 +178,7 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   }
   SetIfGiven(spine_, [&](const auto& v) { config.set_spine(v); });
   SetIfGiven(device_, [&](const auto& v) { config.set_device(v); });
+  SetIfGiven(device_ram_, [&](const auto& v) { config.set_device_ram(v); });
   SetIfGiven(kernel_, [&](const auto& v) { config.set_kernel(v); });
   SetIfGiven(threads_, [&](uint32_t v) { config.set_threads(v); });
   SetIfGiven(prefill_chunk_, [&](uint32_t v) { config.set_prefill_chunk(v); });

@@ -246,6 +246,7 @@ absl::Status EvalCommand::Compare(Coordinator& coordinator,
   options.precision =
       against_ == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
   options.device = "cpu";
+  options.device_ram_bytes.reset();
   Coordinator other(std::move(options));
   AgreementMeter meter;
   ASSIGN_OR_RETURN(

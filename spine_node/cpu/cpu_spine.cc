@@ -26,7 +26,7 @@ absl::Status NotSettled() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Spine>> CpuSpine::Create(
+absl::StatusOr<std::unique_ptr<PartialSpine>> CpuSpine::Create(
     SpineWeights weights, const SpineOptions& options) {
   auto spine =
       std::unique_ptr<CpuSpine>(new CpuSpine(std::move(weights), options));
@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Spine>> CpuSpine::Create(
 CpuSpine::CpuSpine(SpineWeights weights, const SpineOptions& options)
     : weights_(std::move(weights)),
       options_(options),
-      sequence_layout_(weights_.spec),
+      sequence_layout_(weights_.spec, options.first_layer),
       step_(weights_.spec) {}
 
 CpuSpine::~CpuSpine() = default;
@@ -114,9 +114,41 @@ absl::Status CpuSpine::TakeBack(SequenceState& state, int num_tokens) {
   return absl::OkStatus();
 }
 
-absl::Status CpuSpine::Embed(std::span<const SequenceSlice> slices) {
+absl::Status CpuSpine::BeginStep(std::span<const SequenceSlice> slices) {
   SetContractFloatingPointMode();
-  RETURN_IF_ERROR(step_.Begin(slices));
+  return step_.Begin(slices);
+}
+
+absl::Status CpuSpine::SetRows(const StepRows& rows) {
+  if (!step_.in_flight()) return NoStep();
+  const size_t count = step_.prefix.width() * step_.num_tokens();
+  std::copy_n(rows.prefix, count, step_.prefix.row(0));
+  for (const float* snapshot : rows.snapshots) {
+    std::copy_n(snapshot, count, step_.next_snapshot().row(0));
+    step_.CommitSnapshot();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepRows> CpuSpine::Rows() {
+  if (!step_.in_flight()) return NoStep();
+  StepRows rows;
+  rows.prefix = step_.prefix.row(0);
+  for (const FloatRows& snapshot : step_.snapshots()) {
+    rows.snapshots.push_back(snapshot.row(0));
+  }
+  return rows;
+}
+
+absl::Status CpuSpine::EndStep() {
+  if (!step_.in_flight()) return NoStep();
+  if (weights_.stream != nullptr) weights_.stream->Finish();
+  step_.Finish();
+  return absl::OkStatus();
+}
+
+absl::Status CpuSpine::Embed(std::span<const SequenceSlice> slices) {
+  RETURN_IF_ERROR(BeginStep(slices));
   ScopedTimer timer(timings_.read);
   float* out = step_.prefix.row(0);
   for (const SequenceSlice& slice : slices) {

@@ -17,17 +17,17 @@
 #include "spine_node/cpu/sequence_state.h"
 #include "spine_node/cpu/step.h"
 #include "spine_node/options.h"
-#include "spine_node/spine.h"
+#include "spine_node/partial_spine.h"
 #include "spine_node/spine_weights.h"
 
 namespace deltafin {
 
 struct CpuLayers;
 
-class CpuSpine : public Spine {
+class CpuSpine : public PartialSpine {
  public:
   // Errors: RESOURCE_EXHAUSTED when scratch memory is refused.
-  static absl::StatusOr<std::unique_ptr<Spine>> Create(
+  static absl::StatusOr<std::unique_ptr<PartialSpine>> Create(
       SpineWeights weights, const SpineOptions& options);
   ~CpuSpine() override;
 
@@ -54,6 +54,11 @@ class CpuSpine : public Spine {
                                 std::span<const int64_t> sums) override;
   absl::StatusOr<std::span<const float>> Logits() override;
   void AbandonStep() override { step_.Abandon(); }
+
+  absl::Status BeginStep(std::span<const SequenceSlice> slices) override;
+  absl::Status SetRows(const StepRows& rows) override;
+  absl::StatusOr<StepRows> Rows() override;
+  absl::Status EndStep() override;
 
   SpineTimings TakeTimings() override;
 

@@ -27,12 +27,18 @@ size_t RoundUp(size_t value, size_t unit) {
 
 }  // namespace
 
-SequenceLayout::SequenceLayout(const ModelSpec& spec)
+SequenceLayout::SequenceLayout(const ModelSpec& spec, int first_layer)
     : kda_heads(spec.kda_num_heads),
       kda_dim(spec.kda_head_dim),
       key_dim(spec.kv_lora_rank + spec.qk_rope_head_dim) {
-  for (AttentionKind kind : spec.attention) {
-    kind_index.push_back(kind == AttentionKind::kKda ? num_kda++ : num_mla++);
+  constexpr int kNone = -1;
+  for (int layer = 0; layer < spec.num_hidden_layers; ++layer) {
+    if (layer < first_layer) {
+      kind_index.push_back(kNone);
+    } else {
+      kind_index.push_back(
+          spec.attention[layer] == AttentionKind::kKda ? num_kda++ : num_mla++);
+    }
   }
   const size_t dim = kda_dim;
   kda_head_floats =
@@ -171,7 +177,9 @@ absl::StatusOr<std::unique_ptr<CpuSequenceState>> CpuSequenceState::Fork(
     int64_t max_tokens) const {
   ASSIGN_OR_RETURN(auto copy, Create(layout_, max_tokens, generation_bytes_));
   copy->latents_.CopyFrom(latents_, num_tokens_);
-  std::memcpy(copy->kda_.data(), kda_.data(), layout_.fixed_bytes());
+  if (kda_.size() > 0) {
+    std::memcpy(copy->kda_.data(), kda_.data(), kda_.size());
+  }
   copy->num_tokens_ = num_tokens_;
   if (num_drafts_ > 0) {
     RETURN_IF_ERROR(copy->ReserveDrafts());

@@ -24,7 +24,8 @@ inline constexpr int kMaxDrafts = 7;
 
 // Where the parts of the state lie; the same for all sequences of a model.
 struct SequenceLayout {
-  explicit SequenceLayout(const ModelSpec& spec);
+  // Of layers first_layer and later; those before have no state here.
+  explicit SequenceLayout(const ModelSpec& spec, int first_layer = 0);
 
   int kda_heads = 0;
   int kda_dim = 0;

@@ -21,34 +21,39 @@ int64_t BytesOf(const std::vector<KdaState>& states) {
   return bytes;
 }
 
-// The tensors of a state are replaced, never written in place, so a copy of
-// the handles is a snapshot.
-std::vector<KdaState> Snapshot(const std::vector<KdaState>& states) {
-  return states;
-}
-
 }  // namespace
 
-at::Tensor MlaState::Append(const at::Tensor& added) {
-  const int64_t needed = length + added.size(0);
-  if (needed > rows.size(0)) {
-    const int64_t capacity =
-        std::max({needed, 2 * rows.size(0), kFirstCapacity});
-    at::Tensor grown = at::empty({capacity, rows.size(1)}, rows.options());
-    grown.narrow(0, 0, length).copy_(rows.narrow(0, 0, length));
-    rows = grown;
+void KdaState::Own() {
+  for (at::Tensor* t : {&matrix, &conv_q, &conv_k, &conv_v}) {
+    if (t->use_count() > 1 || !t->is_contiguous()) {
+      *t = t->clone(at::MemoryFormat::Contiguous);
+    }
   }
+}
+
+void MlaState::Reserve(int64_t count) {
+  const int64_t needed = length + count;
+  if (needed <= rows.size(0)) return;
+  const int64_t capacity = std::max({needed, 2 * rows.size(0), kFirstCapacity});
+  at::Tensor grown = at::empty({capacity, rows.size(1)}, rows.options());
+  grown.narrow(0, 0, length).copy_(rows.narrow(0, 0, length));
+  rows = grown;
+}
+
+at::Tensor MlaState::Append(const at::Tensor& added) {
+  Reserve(added.size(0));
   rows.narrow(0, length, added.size(0)).copy_(added);
-  length = needed;
+  length += added.size(0);
   return rows.narrow(0, 0, length);
 }
 
-Sequence::Sequence(const DeltafinModel& model, at::Device device)
-    : kda_(model.num_hidden_layers), mla_(model.num_hidden_layers) {
+Sequence::Sequence(const DeltafinModel& model, int num_layers,
+                   at::Device device)
+    : kda_(num_layers), mla_(num_layers) {
   const auto options = at::TensorOptions(at::kFloat).device(device);
   const int64_t heads = model.kda_num_heads;
   const int64_t dim = model.kda_head_dim;
-  for (int layer = 0; layer < model.num_hidden_layers; ++layer) {
+  for (int layer = 0; layer < num_layers; ++layer) {
     if (model.is_mla[layer]) {
       const int64_t width = model.kv_lora_rank + model.qk_rope_head_dim;
       mla_[layer].rows = at::empty({0, width}, options);
@@ -58,7 +63,7 @@ Sequence::Sequence(const DeltafinModel& model, at::Device device)
     kda_[layer] = {at::zeros({heads, dim, dim}, options), history, history,
                    history};
   }
-  initial_ = Snapshot(kda_);
+  initial_ = kda_;
 }
 
 int64_t Sequence::bytes() const {
@@ -70,7 +75,7 @@ int64_t Sequence::bytes() const {
 
 void Sequence::RetainGeneration(int64_t max_bytes) {
   const int64_t one = std::max<int64_t>(BytesOf(kda_), 1);
-  generations_.push_back({num_tokens_, Snapshot(kda_)});
+  generations_.push_back({num_tokens_, kda_});
   while (static_cast<int64_t>(generations_.size()) * one > max_bytes &&
          !generations_.empty()) {
     generations_.pop_front();
@@ -82,7 +87,7 @@ int64_t Sequence::TruncateTo(int64_t num_tokens) {
     generations_.pop_back();
   }
   num_tokens_ = generations_.empty() ? 0 : generations_.back().num_tokens;
-  kda_ = Snapshot(generations_.empty() ? initial_ : generations_.back().kda);
+  kda_ = generations_.empty() ? initial_ : generations_.back().kda;
   for (MlaState& s : mla_) s.length = std::min(s.length, num_tokens_);
   return num_tokens_;
 }

@@ -13,7 +13,12 @@
 
 namespace deltafin::torch_spine {
 
+// A copy of the handles is a snapshot: tensors are replaced, and written in
+// place only by Own.
 struct KdaState {
+  // Makes every tensor this state's alone, for writing in place.
+  void Own();
+
   at::Tensor matrix;                  // [heads, dim, dim]
   at::Tensor conv_q, conv_k, conv_v;  // [3, width]
 };
@@ -23,13 +28,16 @@ struct MlaState {
   at::Tensor rows;  // [capacity, latent + rope]
   int64_t length = 0;
 
+  // Room for `count` rows more.
+  void Reserve(int64_t count);
   // Appends [T, latent + rope] and returns all rows, [length, latent + rope].
   at::Tensor Append(const at::Tensor& added);
 };
 
 class Sequence {
  public:
-  Sequence(const DeltafinModel& model, at::Device device);
+  // With states of layers [0, num_layers).
+  Sequence(const DeltafinModel& model, int num_layers, at::Device device);
 
   int64_t num_tokens() const { return num_tokens_; }
   int64_t bytes() const;

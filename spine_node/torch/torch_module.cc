@@ -58,8 +58,10 @@ int64_t WeightBytes(void* spine) {
 
 int32_t NewSequence(void* spine, void** state) {
   Handle* h = AsHandle(spine);
-  return Guard(
-      h, [&] { *state = new Sequence(h->spine->model(), h->spine->device()); });
+  return Guard(h, [&] {
+    *state = new Sequence(h->spine->model(), h->spine->num_layers(),
+                          h->spine->device());
+  });
 }
 
 int32_t Fork(void* spine, void* state, void** copy) {
@@ -125,6 +127,16 @@ int32_t Logits(void* spine, const float** rows, int64_t* num_rows) {
   });
 }
 
+int32_t Rows(void* spine, DeltafinRows* rows) {
+  Handle* h = AsHandle(spine);
+  return Guard(h, [&] { *rows = h->spine->Rows(); });
+}
+
+int32_t EndStep(void* spine) {
+  Handle* h = AsHandle(spine);
+  return Guard(h, [&] { h->spine->EndStep(); });
+}
+
 void AbandonStep(void* spine) { AsHandle(spine)->spine->AbandonStep(); }
 
 constexpr DeltafinTorchApi kApi = {
@@ -148,6 +160,8 @@ constexpr DeltafinTorchApi kApi = {
     .shared_experts = SharedExperts,
     .add_routed_experts = AddRoutedExperts,
     .logits = Logits,
+    .rows = Rows,
+    .end_step = EndStep,
     .abandon_step = AbandonStep,
 };
 

@@ -15,10 +15,6 @@ constexpr float kFixedPointStep = 0x1p-40f;
 constexpr int32_t kLogitsNone = 0;
 constexpr int32_t kLogitsLast = 1;
 
-at::Tensor Linear(const at::Tensor& x, const at::Tensor& w) {
-  return at::matmul(x, w.t());
-}
-
 void RequireFinite(const at::Tensor& t, int layer, const char* what) {
   if (at::isfinite(t).all().item<bool>()) return;
   throw SpineError{kOutOfRange, "layer " + std::to_string(layer) + " " + what +
@@ -46,6 +42,13 @@ at::Device PresentDevice(const std::string& name) {
                        "built for it, or use --device cpu"};
 }
 
+Storage StorageOf(const std::string& name) {
+  if (name == "f32") return Storage::kF32;
+  if (name == "bf16") return Storage::kBf16;
+  if (name == "int8") return Storage::kInt8;
+  throw SpineError{kInvalidArgument, "unknown storage '" + name + "'"};
+}
+
 }  // namespace
 
 TorchSpine::TorchSpine(const DeltafinModel& model,
@@ -58,12 +61,16 @@ TorchSpine::TorchSpine(const DeltafinModel& model,
       generation_bytes_(options.generation_bytes) {
   model_.is_mla = is_mla_.data();
   ForbidReducedPrecision(options.num_threads);
-  WeightReader reader(source, device_);
-  for (int layer = 0; layer < model.num_hidden_layers; ++layer) {
+  const Storage storage = StorageOf(options.storage);
+  WeightReader reader(source, device_, storage);
+  for (int layer = 0; layer < options.num_layers; ++layer) {
     layers_.push_back(ReadLayer(model_, layer, reader));
   }
-  head_ = ReadHead(model_, reader);
+  if (options.has_head) head_ = ReadHead(model_, reader);
   weight_bytes_ = reader.bytes();
+  if (storage == Storage::kF32) return;
+  std::string why;  // libtorch can do the same
+  card_ = CardLayers::Create(model_, device_, layers_, head_, &why);
 }
 
 void TorchSpine::Embed(const DeltafinSlice* slices, int64_t num_slices) {
@@ -80,11 +87,22 @@ void TorchSpine::Embed(const DeltafinSlice* slices, int64_t num_slices) {
   const int32_t code = source_.read_embedding(source_.context, ids.data(),
                                               tokens, rows.data_ptr<float>());
   if (code != 0) throw SpineError{code, "reading embedding rows"};
-  prefix_ = rows.to(device_);
+  card_step_ = card_ != nullptr && tokens <= CardLayers::kMaxTokens;
+  if (card_step_) {
+    card_->Begin(rows.data_ptr<float>(), tokens);
+  } else {
+    prefix_ = rows.to(device_);
+  }
 }
 
 void TorchSpine::Attend(int layer) {
   const LayerWeights& w = layers_[layer];
+  if (card_step_) {
+    std::vector<CardLayers::Part> parts;
+    for (const StepSlice& s : slices_) parts.push_back({s.sequence, s.count});
+    card_->Attend(layer, parts);
+    return;
+  }
   at::Tensor hidden = blocks_.empty()
                           ? prefix_
                           : AttentionResidual(blocks_, prefix_, w.attention_mix,
@@ -117,7 +135,8 @@ at::Tensor TorchSpine::Kda(const KdaWeights& w, const at::Tensor& x,
   in.v = by_head(ShortConv(Linear(x, w.v), w.v_conv, state.conv_v));
   in.q = L2Norm(in.q, model_.l2_norm_eps) / std::sqrt(double(dim));
   in.k = L2Norm(in.k, model_.l2_norm_eps);
-  const at::Tensor raw = by_head(Linear(Linear(x, w.f_a), w.f_b));
+  const at::Tensor raw =
+      by_head(at::matmul(Linear(x, w.f_a), w.f_b.to(at::kFloat).t()));
   in.log_decay = (w.decay_rate.unsqueeze(-1) * (raw + w.dt_bias)).sigmoid() *
                  model_.gate_lower_bound;
   in.beta = Linear(x, w.b).sigmoid();
@@ -142,13 +161,14 @@ at::Tensor TorchSpine::Mla(const MlaWeights& w, const at::Tensor& x,
       RmsNorm(kv.narrow(1, 0, rank), w.kv_a_norm, model_.low_rank_norm_eps);
   const at::Tensor cache =
       state.Append(at::cat({latent, kv.narrow(1, rank, rope)}, 1));
-  const at::Tensor absorbed =
-      at::einsum("thd,hdl->thl", {q.narrow(2, 0, nope), w.key_up});
+  const at::Tensor absorbed = at::einsum(
+      "thd,hdl->thl", {q.narrow(2, 0, nope), w.key_up.to(at::kFloat)});
   const at::Tensor queries = at::cat({absorbed, q.narrow(2, nope, rope)}, 2);
   const at::Tensor mixed = LatentAttention(
       queries, cache, rank, 1.0 / std::sqrt(double(nope + rope)));
-  const at::Tensor out = at::einsum("thl,hdl->thd", {mixed, w.value_up})
-                             .reshape({tokens, heads * model_.v_head_dim});
+  const at::Tensor out =
+      at::einsum("thl,hdl->thd", {mixed, w.value_up.to(at::kFloat)})
+          .reshape({tokens, heads * model_.v_head_dim});
   return Linear(out * Linear(x, w.g).sigmoid(), w.o);
 }
 
@@ -166,11 +186,13 @@ at::Tensor TorchSpine::MlpInput(const LayerWeights& w) {
 
 void TorchSpine::DenseMlp(int layer) {
   const LayerWeights& w = layers_[layer];
+  if (card_step_) return card_->DenseMlp(layer);
   AddToPrefix(Mlp(w.dense, MlpInput(w)), layer, "dense mlp");
 }
 
 DeltafinRouted TorchSpine::Route(int layer) {
   const LayerWeights& w = layers_[layer];
+  if (card_step_) return card_->Route(layer);
   mlp_input_ = MlpInput(w);
   const at::Tensor scores = Linear(mlp_input_, w.moe.router).sigmoid();
   RequireFinite(scores, layer, "router");
@@ -192,10 +214,12 @@ DeltafinRouted TorchSpine::Route(int layer) {
 }
 
 void TorchSpine::SharedExperts(int layer) {
+  if (card_step_) return card_->SharedExperts(layer);
   shared_ = Mlp(layers_[layer].moe.shared, mlp_input_);
 }
 
 void TorchSpine::AddRoutedExperts(int layer, const int64_t* sums) {
+  if (card_step_) return card_->AddRoutedExperts(layer, sums);
   const MoeWeights& w = layers_[layer].moe;
   const at::Tensor fixed =
       at::from_blob(const_cast<int64_t*>(sums),
@@ -221,20 +245,49 @@ at::Tensor TorchSpine::WantedRows(const at::Tensor& hidden) const {
   return rows.empty() ? hidden.narrow(0, 0, 0) : at::cat(rows, 0);
 }
 
-const at::Tensor& TorchSpine::Logits() {
+at::Tensor TorchSpine::WantedLogits() {
+  if (card_step_) return WantedRows(card_->Logits());
   const at::Tensor hidden = AttentionResidual(
       blocks_, prefix_, head_.output_mix, model_.rms_norm_eps);
   const at::Tensor rows =
       RmsNorm(WantedRows(hidden), head_.norm, model_.rms_norm_eps);
-  const at::Tensor logits = Linear(rows, head_.lm_head);
+  return Linear(rows, head_.lm_head);
+}
+
+const at::Tensor& TorchSpine::Logits() {
+  const at::Tensor logits = WantedLogits();
   RequireFinite(logits, model_.num_hidden_layers, "lm_head");
-  for (const StepSlice& s : slices_) s.sequence->Advance(s.count);
-  AbandonStep();
+  EndStep();
   logits_ = logits.to(at::kCPU).contiguous();
   return logits_;
 }
 
+DeltafinRows TorchSpine::Rows() {
+  rows_.clear();
+  if (card_step_) {
+    rows_.push_back(card_->Prefix());
+    for (const at::Tensor& t : card_->Snapshots()) rows_.push_back(t);
+  } else {
+    rows_.push_back(prefix_.to(at::kCPU).contiguous());
+    for (const at::Tensor& t : blocks_) {
+      rows_.push_back(t.to(at::kCPU).contiguous());
+    }
+  }
+  snapshot_rows_.clear();
+  for (size_t i = 1; i < rows_.size(); ++i) {
+    snapshot_rows_.push_back(rows_[i].data_ptr<float>());
+  }
+  return {rows_[0].data_ptr<float>(), snapshot_rows_.data(),
+          static_cast<int32_t>(snapshot_rows_.size())};
+}
+
+void TorchSpine::EndStep() {
+  for (const StepSlice& s : slices_) s.sequence->Advance(s.count);
+  AbandonStep();
+}
+
 void TorchSpine::AbandonStep() {
+  card_step_ = false;
   slices_.clear();
   blocks_.clear();
   prefix_ = mlp_input_ = shared_ = at::Tensor();

@@ -1,10 +1,11 @@
 // spine_node/torch/torch_spine.h
 //
-// The spine on libtorch: f32 activations and weights, on cpu, cuda or mps.
-// Mirrors spine_node/spine.h call by call. Within the golden tolerances of
-// CpuSpine, not bit-equal to it: libtorch's products choose their own order of
-// sums. Not thread-safe. Throws SpineError, and c10::Error from libtorch;
-// torch_module.cc turns both into status codes.
+// The spine on libtorch: f32 activations, on cpu, cuda or mps; on CUDA, steps
+// of few tokens by our own kernels (CardLayers). Mirrors spine_node/spine.h
+// call by call. Within the golden tolerances of CpuSpine, not bit-equal to it:
+// libtorch's products choose their own order of sums. Not thread-safe. Throws
+// SpineError, and c10::Error from libtorch; torch_module.cc turns both into
+// status codes.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "spine_node/torch/card_layers.h"
 #include "spine_node/torch/sequence.h"
 #include "spine_node/torch/weights.h"
 #include "spine_node/torch_abi.h"
@@ -28,6 +30,7 @@ class TorchSpine {
 
   const DeltafinModel& model() const { return model_; }
   at::Device device() const { return device_; }
+  int num_layers() const { return static_cast<int>(layers_.size()); }
   int64_t weight_bytes() const { return weight_bytes_; }
   int64_t generation_bytes() const { return generation_bytes_; }
 
@@ -39,6 +42,9 @@ class TorchSpine {
   void AddRoutedExperts(int layer, const int64_t* sums);
   // Rows the slices asked for, [rows, vocab] on the host.
   const at::Tensor& Logits();
+  // After the last layer that ran; valid until the next step.
+  DeltafinRows Rows();
+  void EndStep();
   void AbandonStep();
 
  private:
@@ -49,6 +55,7 @@ class TorchSpine {
     int32_t logits;
   };
 
+  at::Tensor WantedLogits();
   at::Tensor Kda(const KdaWeights& w, const at::Tensor& x, KdaState& state);
   at::Tensor Mla(const MlaWeights& w, const at::Tensor& x, MlaState& state);
   at::Tensor Mlp(const MlpWeights& w, const at::Tensor& x) const;
@@ -64,8 +71,10 @@ class TorchSpine {
   int64_t weight_bytes_ = 0;
   std::vector<LayerWeights> layers_;
   HeadWeights head_;
+  std::unique_ptr<CardLayers> card_;  // null: libtorch does everything
 
   // The step in flight.
+  bool card_step_ = false;  // runs in card_
   std::vector<StepSlice> slices_;
   std::vector<at::Tensor> blocks_;  // snapshots, each [T, H]
   at::Tensor prefix_;               // [T, H], undefined right after a boundary
@@ -73,6 +82,8 @@ class TorchSpine {
   at::Tensor shared_;               // [T, H] shared experts' output
   at::Tensor experts_, weights_, latent_;  // router output on the host
   at::Tensor logits_;
+  std::vector<at::Tensor> rows_;  // of Rows, on the host
+  std::vector<const float*> snapshot_rows_;
 };
 
 }  // namespace deltafin::torch_spine

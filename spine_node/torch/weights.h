@@ -1,6 +1,6 @@
 // spine_node/torch/weights.h
 //
-// A spine's weights as f32 tensors on one device, read by name through the
+// A spine's weights on one device, read by name through the
 // host. Names are the checkpoint's (docs/model.md section 2).
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "spine_node/torch/matrix.h"
 #include "spine_node/torch_abi.h"
 
 namespace deltafin::torch_spine {
@@ -24,42 +25,59 @@ inline constexpr int32_t kFailedPrecondition = 9;
 inline constexpr int32_t kOutOfRange = 11;
 inline constexpr int32_t kInternal = 13;
 
-// Reads tensors; counts their bytes. Throws SpineError when the host fails.
+// Reads tensors; counts the bytes that stay. Throws SpineError when the host
+// fails.
 class WeightReader {
  public:
-  WeightReader(const DeltafinWeightSource& source, at::Device device);
+  WeightReader(const DeltafinWeightSource& source, at::Device device,
+               Storage storage);
 
+  // f32.
   at::Tensor Read(const std::string& name,
                   std::initializer_list<int64_t> shape);
+  // A matrix as the storage says, or, one that stays bf16 in every spine, as
+  // bf16 where matrices are packed.
+  Matrix ReadMatrix(const std::string& name, int64_t rows, int64_t cols);
+  Matrix ReadBf16Matrix(const std::string& name, int64_t rows, int64_t cols);
+  // The same without packing: f32, or bf16 where matrices are packed.
+  at::Tensor Narrow(const at::Tensor& values);
+
   int64_t bytes() const { return bytes_; }
 
  private:
+  at::Tensor ReadUncounted(const std::string& name,
+                           std::initializer_list<int64_t> shape);
+  Matrix Counted(Matrix matrix);
+
   const DeltafinWeightSource& source_;
   at::Device device_;
+  Storage storage_;
   int64_t bytes_ = 0;
 };
 
 struct KdaWeights {
-  at::Tensor q, k, v, g, f_a, f_b, b, o;  // [out, in]
-  at::Tensor q_conv, k_conv, v_conv;      // [width, 4]
-  at::Tensor decay_rate;                  // [heads] exp(A_log)
-  at::Tensor dt_bias;                     // [heads, dim]
-  at::Tensor o_norm;                      // [dim]
+  Matrix q, k, v, g, f_a, b, o;
+  at::Tensor f_b;                     // [width, dim] f32 or bf16
+  at::Tensor q_conv, k_conv, v_conv;  // [width, 4]
+  at::Tensor decay_rate;              // [heads] exp(A_log)
+  at::Tensor dt_bias;                 // [heads, dim]
+  at::Tensor o_norm;                  // [dim]
 };
 
 struct MlaWeights {
-  at::Tensor q_a, q_a_norm, q_b, kv_a, kv_a_norm, g, o;
-  at::Tensor key_up;    // [heads, nope, rank]
-  at::Tensor value_up;  // [heads, v_dim, rank]
+  Matrix q_a, q_b, kv_a, g, o;
+  at::Tensor q_a_norm, kv_a_norm;
+  at::Tensor key_up;    // [heads, nope, rank] f32 or bf16
+  at::Tensor value_up;  // [heads, v_dim, rank] f32 or bf16
 };
 
 struct MlpWeights {
-  at::Tensor gate, up, down;
+  Matrix gate, up, down;
 };
 
 struct MoeWeights {
-  at::Tensor router, bias;    // [E, H], [E]
-  at::Tensor down, norm, up;  // latent
+  Matrix router, down, up;  // the last two: latent
+  at::Tensor bias, norm;    // [E], [L]
   MlpWeights shared;
 };
 
@@ -73,7 +91,8 @@ struct LayerWeights {
 };
 
 struct HeadWeights {
-  at::Tensor output_mix, norm, lm_head;
+  at::Tensor output_mix, norm;
+  Matrix lm_head;
 };
 
 LayerWeights ReadLayer(const DeltafinModel& model, int layer,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 #include "tests/integration/deltafin_program.h"
 
@@ -21,6 +22,22 @@ TEST(TorchDeviceTest, ContinuesAPromptLikeTheReference) {
        prompt["text"], "--bos", "--max-new-tokens", "64"});
   EXPECT_EQ(report["output_ids"], prompt["float32"]["greedy"]);
   EXPECT_EQ(report["spine"], "torch-cpu");
+}
+
+// None, some and all of the layers on the device, the others on the host.
+TEST(TorchDeviceTest, ContinuesAPromptWhereverTheLayersRun) {
+  const auto golden = ReadJsonFile(NanoModelDir() + "/eval/golden.json");
+  const auto& prompt = golden["prompts"][0];
+  const std::pair<const char*, const char*> placements[] = {
+      {"0", "cpu-bf16"}, {"6M", "torch-cpu+cpu-bf16"}, {"1G", "torch-cpu"}};
+  for (const auto& [ram, spine] : placements) {
+    const auto report =
+        RunDeltafinJson({"run", "--device", "torch-cpu", "--device-ram", ram,
+                         "--threads", "1", "--context", "128", "--prompt",
+                         prompt["text"], "--bos", "--max-new-tokens", "64"});
+    EXPECT_EQ(report["output_ids"], prompt["float32"]["greedy"]) << ram;
+    EXPECT_EQ(report["spine"], spine) << ram;
+  }
 }
 
 TEST(TorchDeviceTest, LoadsAndExitsCleanlyAHundredTimes) {

@@ -122,15 +122,35 @@ TEST(CoordinatorOptionsTest, ANodeIsGoneAfterThreeHeartbeatsAtLeast) {
   EXPECT_TRUE(ParseCoordinatorOptions(config).ok());
 }
 
-TEST(CoordinatorOptionsTest, OtherDevicesTakeBf16Alone) {
+TEST(CoordinatorOptionsTest, OtherDevicesTakeAPartOfTheSpine) {
   v1::CoordinatorConfig config;
-  config.set_device("torch-cpu");
+  config.set_device("cuda:1");
+  config.set_spine("int8");
+  config.set_device_ram("3G");
+  config.set_spine_ram("1G");
   const auto options = ParseCoordinatorOptions(config);
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->device, "torch-cpu");
-  config.set_spine("int8");
+  EXPECT_EQ(options->device, "cuda:1");
+  EXPECT_EQ(options->precision, SpinePrecision::kInt8);
+  EXPECT_EQ(options->device_ram_bytes, uint64_t{3} << 30);
+  EXPECT_EQ(options->spine_ram_bytes, uint64_t{1} << 30);
+}
+
+TEST(CoordinatorOptionsTest, DeviceMemoryIsForAnotherDeviceThanTheCpu) {
+  v1::CoordinatorConfig config;
+  config.set_device_ram("3G");
   EXPECT_THAT(std::string(ParseCoordinatorOptions(config).status().message()),
-              HasSubstr("int8 runs on device cpu only"));
+              HasSubstr("another device than cpu"));
+  config.clear_device_ram();
+  config.set_device("torch-cpu");
+  config.set_spine_ram("1G");
+  EXPECT_THAT(std::string(ParseCoordinatorOptions(config).status().message()),
+              HasSubstr("on the host only"));
+  for (const char* device : {"cuda:", "cuda:x", "cuda:123", "gpu"}) {
+    v1::CoordinatorConfig bad;
+    bad.set_device(device);
+    EXPECT_FALSE(ParseCoordinatorOptions(bad).ok()) << device;
+  }
 }
 
 TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {

@@ -2,7 +2,6 @@
 // states.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -10,9 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "spine_node/torch_loader.h"
 #include "tests/testing/golden_file.h"
-#include "tests/testing/spine_run.h"
+#include "tests/unit/spine_node/torch/torch_run.h"
 
 namespace deltafin::testing {
 namespace {
@@ -22,29 +20,10 @@ using ::testing::HasSubstr;
 const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
 const std::string kNanoDir = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
 
-// Workers of BLAS and OpenMP that spin would fight with the tests beside this.
-const bool kOneThread = [] {
-  setenv("OMP_NUM_THREADS", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  return true;
-}();
-
-// The tests run on the processor unless DELTAFIN_TEST_TORCH_DEVICE names
-// another device ("cuda").
-std::string TestDevice() {
-  const char* device = std::getenv("DELTAFIN_TEST_TORCH_DEVICE");
-  return device == nullptr ? "cpu" : device;
-}
-
-SpineRun TorchRun(const std::string& model_dir, int64_t generation_bytes = 0) {
-  EXPECT_TRUE(kOneThread);
-  TorchSpineOptions options;
-  options.model_dir = model_dir;
-  options.device = TestDevice();
+SpineRun RunOf(const std::string& model_dir, int64_t generation_bytes = 0) {
+  TorchSpineOptions options = TorchOptions(model_dir);
   options.generation_bytes = generation_bytes;
-  auto spine = LoadTorchSpine(options);
-  EXPECT_TRUE(spine.ok()) << spine.status();
-  return SpineRun(model_dir, *std::move(spine));
+  return TorchRun(options);
 }
 
 std::vector<int32_t> Narrow(const std::vector<int64_t>& ids) {
@@ -68,7 +47,7 @@ class TorchTinyTest : public ::testing::Test {
 };
 
 TEST_F(TorchTinyTest, LogitsOfEveryPositionAreWithinTolerance) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   auto state = run.NewSequence();
   const auto logits = run.Feed(*state, prompt_, LogitsRows::kAll);
   ASSERT_TRUE(logits.ok()) << logits.status();
@@ -76,7 +55,7 @@ TEST_F(TorchTinyTest, LogitsOfEveryPositionAreWithinTolerance) {
 }
 
 TEST_F(TorchTinyTest, GreedyIdsAreEqualWhateverTheChunk) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   const auto expected = Narrow(golden_.Get<int64_t>("greedy_ids"));
   EXPECT_EQ(run.Greedy(prompt_, 32), expected);
   EXPECT_EQ(run.Greedy(prompt_, 32, /*chunk=*/1), expected);
@@ -84,7 +63,7 @@ TEST_F(TorchTinyTest, GreedyIdsAreEqualWhateverTheChunk) {
 }
 
 TEST_F(TorchTinyTest, RouterIdsAreEqualAsSets) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   int layers_seen = 0;
   run.on_route = [&](int layer, const RoutedTokens& tokens) {
     ++layers_seen;
@@ -102,7 +81,7 @@ TEST_F(TorchTinyTest, RouterIdsAreEqualAsSets) {
 }
 
 TEST_F(TorchTinyTest, ForkedSequenceGoesItsOwnWay) {
-  SpineRun run = TorchRun(kTinyDir);
+  SpineRun run = RunOf(kTinyDir);
   auto first = run.NewSequence();
   ASSERT_TRUE(run.Feed(*first, prompt_).ok());
   auto second = run.spine().Fork(*first, 64);
@@ -118,7 +97,7 @@ TEST_F(TorchTinyTest, ForkedSequenceGoesItsOwnWay) {
 }
 
 TEST_F(TorchTinyTest, TruncationReturnsToTheNewestGenerationAtOrBefore) {
-  SpineRun run = TorchRun(kTinyDir, /*generation_bytes=*/int64_t{1} << 20);
+  SpineRun run = RunOf(kTinyDir, /*generation_bytes=*/int64_t{1} << 20);
   auto state = run.NewSequence();
   const std::span<const int32_t> prompt = prompt_;
   ASSERT_TRUE(run.Feed(*state, prompt.first(10)).ok());
@@ -136,7 +115,7 @@ TEST_F(TorchTinyTest, TruncationReturnsToTheNewestGenerationAtOrBefore) {
 TEST(TorchNanoTest, GreedyIdsOfPromptsAndChatsAreEqual) {
   std::ifstream file(kNanoDir + "/eval/golden.json");
   const auto golden = nlohmann::json::parse(file);
-  SpineRun run = TorchRun(kNanoDir);
+  SpineRun run = RunOf(kNanoDir);
   for (const char* list : {"prompts", "chat_prompts"}) {
     ASSERT_FALSE(golden[list].empty());
     for (const auto& prompt : golden[list]) {
