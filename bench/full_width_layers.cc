@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/measurement.h"
 #include "common/base/check.h"
 #include "spine_node/spine_loader.h"
@@ -31,35 +32,19 @@ struct Options {
   int steps = 5;
 };
 
-[[noreturn]] void Refuse(const char* why) {
-  std::fprintf(stderr, "full_width_layers: %s\n%s", why, kHelp);
-  std::exit(64);
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (i + 1 == argc) Refuse("unknown flag or missing value");
-    const std::string value = argv[i + 1];
-    if (flag == "--model") {
-      options.model = value;
-    } else if (flag == "--spine" && (value == "bf16" || value == "int8")) {
-      options.precision =
-          value == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
-    } else if (flag == "--threads") {
-      options.threads = std::max(1, std::atoi(value.c_str()));
-    } else if (flag == "--steps") {
-      options.steps = std::max(1, std::atoi(value.c_str()));
-    } else {
-      Refuse("unknown flag or value");
-    }
-  }
-  if (options.model.empty()) Refuse("--model is missing");
+  Flags flags("full_width_layers", kHelp);
+  flags.AddText("--model", options.model);
+  flags.Add("--spine", [&](const std::string& value) {
+    options.precision =
+        value == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
+    return value == "int8" || value == "bf16";
+  });
+  flags.AddNumber("--threads", options.threads);
+  flags.AddNumber("--steps", options.steps);
+  flags.Parse(argc, argv);
+  if (options.model.empty()) flags.Refuse("--model is missing");
   return options;
 }
 

@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "bench/fio.h"
+#include "expert_node/storage/drive_turns.h"
+#include "expert_node/storage/record_file.h"
 
 namespace deltafin::bench {
 namespace {
@@ -73,6 +76,25 @@ Measured LayerReads::ThroughStore(int layer) {
       before = now;
     };
     Require(store_.Read({layer, expert}, {0, kNumSlices}, out, ready).status());
+  };
+  return Measure([&] { OnThreads(options_.readers, read); });
+}
+
+Measured LayerReads::Unchecked(int layer) {
+  auto file = RecordFile::Open(DataFile(layer), RecordFile::Missing::kRefuse);
+  Require(file.status());
+  DriveTurns turns(options_.reads_at_once);
+  const auto read = [&](int e, int) {
+    for (int s = 0; s < kNumSlices; s += slices_per_read_) {
+      std::vector<std::span<uint8_t>> parts;
+      for (int i = s; i < std::min(s + slices_per_read_, kNumSlices); ++i) {
+        parts.emplace_back(SliceAt(e, i), SliceAt(e, i + 1) - SliceAt(e, i));
+      }
+      const DriveTurns::Turn turn = turns.Take();
+      Require((*file)->Read(
+          kRecordShape.stride_bytes() * e + kRecordShape.slice_offset(s),
+          std::span<const std::span<uint8_t>>(parts)));
+    }
   };
   return Measure([&] { OnThreads(options_.readers, read); });
 }

@@ -29,12 +29,16 @@ class LayerReads {
   // Preads of a slice into the memory of a slice a thread: none is kept.
   Measured IntoSmallBuffers(int layer);
   Measured ThroughStore(int layer);
+  // The same requests by the store's file and turns, nothing checked: what
+  // reading alone costs. (Beside a check the drive's interrupts meet a busy
+  // processor and count as its work.)
+  Measured Unchecked(int layer);
   // REQUIRES: fio is installed.
   Measured ByFio(int layer);
 
   // CPU of the checks of the last ThroughStore.
   double CheckSeconds() const;
-  // The layer of the last Plain or ThroughStore, expert by expert.
+  // The layer of the last Plain, ThroughStore or Unchecked, expert by expert.
   const uint8_t* bytes() const { return layer_.data(); }
 
  private:

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <thread>
 
+#include "bench/fio.h"
 #include "common/base/aligned_buffer.h"
 #include "common/base/check.h"
 #include "common/base/direct_reader.h"
@@ -20,18 +19,72 @@ namespace deltafin::bench {
 namespace {
 
 constexpr uint64_t kPieceBytes = 4 << 20;
-constexpr int kReaders = 4;
+constexpr int kReadsAtOnce = 4;
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin)
       .count();
 }
 
+using Readers = std::vector<std::unique_ptr<DirectReader>>;
+
+Readers OpenAll(const std::vector<std::string>& files) {
+  Readers readers;
+  for (const std::string& path : files) {
+    auto reader = DirectReader::Open(path);
+    CHECK_OK(reader.status());
+    readers.push_back(*std::move(reader));
+  }
+  return readers;
+}
+
+// With pages that are there.
+AlignedBuffer TouchedBuffer(uint64_t bytes) {
+  auto buffer = AlignedBuffer::Allocate(bytes);
+  CHECK_OK(buffer.status());
+  std::memset(buffer->data(), 1, bytes);
+  return *std::move(buffer);
+}
+
 struct Piece {
-  const DirectReader* file = nullptr;
+  int file = 0;
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
+
+std::vector<Piece> PiecesOf(const Readers& readers) {
+  std::vector<Piece> pieces;
+  for (size_t i = 0; i < readers.size(); ++i) {
+    const uint64_t size = readers[i]->file_bytes();
+    for (uint64_t at = 0; at < size; at += kPieceBytes) {
+      pieces.push_back(
+          {static_cast<int>(i), at, std::min(kPieceBytes, size - at)});
+    }
+  }
+  return pieces;
+}
+
+// place(piece, thread) tells where a piece goes.
+template <typename Place>
+double ReadAll(const Readers& readers, Place place) {
+  const std::vector<Piece> pieces = PiecesOf(readers);
+  std::atomic<size_t> next{0};
+  std::atomic<uint64_t> bytes{0};
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kReadsAtOnce; ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t p; (p = next++) < pieces.size();) {
+        const Piece& piece = pieces[p];
+        CHECK_OK(readers[piece.file]->ReadAligned(piece.offset, piece.bytes,
+                                                  place(piece, t)));
+        bytes += piece.bytes;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<double>(bytes) / SecondsSince(begin);
+}
 
 // What the file says of itself: places in spine_file.h.
 SpineFileKey KeyIn(const std::string& path) {
@@ -49,35 +102,22 @@ SpineFileKey KeyIn(const std::string& path) {
 }  // namespace
 
 double PlainRate(const std::vector<std::string>& files) {
-  std::vector<std::unique_ptr<DirectReader>> readers;
-  std::vector<Piece> pieces;
-  double bytes = 0;
-  for (const std::string& path : files) {
-    auto reader = DirectReader::Open(path);
-    CHECK_OK(reader.status());
-    readers.push_back(*std::move(reader));
-    const DirectReader& file = *readers.back();
-    for (uint64_t at = 0; at < file.file_bytes(); at += kPieceBytes) {
-      pieces.push_back(
-          {&file, at, std::min(kPieceBytes, file.file_bytes() - at)});
-      bytes += static_cast<double>(pieces.back().bytes);
-    }
+  const Readers readers = OpenAll(files);
+  uint64_t largest = 0;
+  for (const auto& reader : readers) {
+    largest = std::max(largest, SpineFile::BufferBytes(reader->file_bytes()));
   }
-  std::atomic<size_t> next{0};
-  const auto begin = std::chrono::steady_clock::now();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kReaders; ++i) {
-    threads.emplace_back([&] {
-      auto buffer = AlignedBuffer::Allocate(kPieceBytes + 4096);
-      CHECK_OK(buffer.status());
-      for (size_t p; (p = next++) < pieces.size();) {
-        CHECK_OK(pieces[p].file->ReadAligned(pieces[p].offset, pieces[p].bytes,
-                                             buffer->data()));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return bytes / SecondsSince(begin);
+  AlignedBuffer memory = TouchedBuffer(2 * largest);
+  return ReadAll(readers, [&](const Piece& piece, int) {
+    return memory.data() + largest * (piece.file % 2) + piece.offset;
+  });
+}
+
+double SmallBufferRate(const std::vector<std::string>& files) {
+  AlignedBuffer memory = TouchedBuffer(kReadsAtOnce * kPieceBytes);
+  return ReadAll(OpenAll(files), [&](const Piece&, int thread) {
+    return memory.data() + kPieceBytes * thread;
+  });
 }
 
 double StreamRate(const std::vector<std::string>& files) {
@@ -91,38 +131,34 @@ double StreamRate(const std::vector<std::string>& files) {
   auto stream = RowStream::Start(std::move(opened));
   CHECK_OK(stream.status());
   // A round first, in which the buffers get their pages.
+  auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 2 * num_files; ++i) {
-    if (i == num_files) (*stream)->TakeCounts();
+    if (i == num_files) {
+      (*stream)->TakeCounts();
+      begin = std::chrono::steady_clock::now();
+    }
     CHECK_OK((*stream)->Acquire(i % num_files).status());
     (*stream)->Release();
   }
-  const RowStream::Counts counts = (*stream)->TakeCounts();
-  return static_cast<double>(counts.bytes) / counts.seconds;
+  const double seconds = SecondsSince(begin);
+  return static_cast<double>((*stream)->TakeCounts().bytes) / seconds;
 }
 
 double FioRate(const std::vector<std::string>& files) {
-  std::string names;
-  for (const std::string& path : files) {
-    names += (names.empty() ? "" : ":") + path;
+  if (!FioVersion()) return 0;
+  constexpr uint64_t kRound = kReadsAtOnce * kPieceBytes;
+  double bytes = 0;
+  double seconds = 0;
+  for (const auto& reader : OpenAll(files)) {
+    const uint64_t whole = reader->file_bytes() / kRound * kRound;
+    if (whole == 0) continue;
+    const auto rate =
+        FioReadRate(reader->path(), whole, kPieceBytes, kReadsAtOnce);
+    if (!rate) return 0;
+    bytes += static_cast<double>(whole);
+    seconds += static_cast<double>(whole) / *rate;
   }
-  const std::string command =
-      "fio --name=spine --filename='" + names +
-      "' --rw=read --bs=4m --direct=1 --ioengine=psync --numjobs=4 --thread "
-      "--file_service_type=sequential --offset_increment=25% --runtime=4 "
-      "--time_based --group_reporting "
-      "--readonly --output-format=terse --terse-version=3 2>/dev/null";
-  FILE* const fio = popen(command.c_str(), "r");
-  if (fio == nullptr) return 0;
-  char line[4096] = {};
-  const bool told = std::fgets(line, sizeof(line), fio) != nullptr;
-  if (pclose(fio) != 0 || !told) return 0;
-  // Fields end in ';'; the seventh is the read rate in KiB a second.
-  const char* field = line;
-  for (int i = 0; i < 6 && field != nullptr; ++i) {
-    field = std::strchr(field, ';');
-    if (field != nullptr) ++field;
-  }
-  return field == nullptr ? 0 : 1024 * std::atof(field);
+  return seconds > 0 ? bytes / seconds : 0;
 }
 
 }  // namespace deltafin::bench

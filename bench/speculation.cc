@@ -1,31 +1,39 @@
 // What guessing ahead gains or costs: the same prompts with guesses off, as the
 // policy decides, and forced, over experts in memory or behind a disk of some
-// rate. All must give the same tokens.
+// rate; of a model, or of a text in which a given part of the guesses is right.
+// All must give the same tokens.
 
 #include <algorithm>
 #include <cstdio>
-#include <list>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/container/flat_hash_set.h"
 #include "absl/time/clock.h"
+#include "bench/guessable_text.h"
+#include "bench/throttled_experts.h"
 #include "common/base/check.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 #include "coordinator/engine/scheduler.h"
 #include "coordinator/frontend/tokenizer.h"
 #include "spine_node/spine_loader.h"
+#include "tests/testing/fake_routed_experts.h"
 #include "tests/testing/local_experts.h"
+#include "tests/testing/scripted_spine.h"
 #include "tests/testing/token_recorder.h"
 
 namespace deltafin::bench {
 namespace {
 
+using testing::FakeRoutedExperts;
+using testing::FakeSpineOptions;
 using testing::LocalExperts;
+using testing::ScriptedSpine;
 using testing::TokenRecorder;
 
 struct Options {
@@ -35,82 +43,9 @@ struct Options {
   int prompt_tokens = 64;
   int tokens = 200;
   int threads = 1;
-  double read_rate = 0;  // bytes a second; 0: all in memory
-  int tier = 0;          // experts that stay in memory
-};
-
-// Experts of this process that are not among the last `tier` used take the time
-// of a read.
-class ThrottledExperts : public RoutedExperts {
- public:
-  ThrottledExperts(const Options& options, const KernelTarget& kernel,
-                   const ModelSpec& spec)
-      : options_(options),
-        local_(options.model, kernel),
-        expert_bytes_(
-            static_cast<double>(spec.expert_shape().payload_bytes())) {}
-
-  absl::Status Start(uint64_t /*step*/, int layer,
-                     const RoutedTokens& routed) override {
-    const absl::Time begun = absl::Now();
-    ASSIGN_OR_RETURN(sums_, local_.Run(layer, routed));
-    const absl::Time computed = absl::Now();
-    double read = 0;
-    if (options_.read_rate > 0) {
-      read = CountMisses(layer, routed) * expert_bytes_ / options_.read_rate;
-      // Sleeping is too coarse for what one small expert takes.
-      const absl::Time until = computed + absl::Seconds(read);
-      while (absl::Now() < until) std::this_thread::yield();
-    }
-    const double compute = absl::ToDoubleSeconds(computed - begun);
-    LayerTrace trace;
-    trace.layer = layer;
-    trace.waited = compute + read;
-    trace.node = "here";
-    trace.read = read;
-    trace.compute = compute;
-    trace_.Add(trace);
-    timings_.read += read;
-    timings_.compute += compute;
-    return absl::OkStatus();
-  }
-  absl::StatusOr<std::span<const int64_t>> Wait(
-      const std::function<bool()>& /*cancelled*/) override {
-    return std::span<const int64_t>(sums_);
-  }
-  void Abandon(uint64_t /*step*/) override {}
-  ExpertTimings TakeTimings() override {
-    trace_.Clear();
-    return std::exchange(timings_, {});
-  }
-  const ExpertTrace& trace() const override { return trace_; }
-
- private:
-  int CountMisses(int layer, const RoutedTokens& routed) {
-    absl::flat_hash_set<int32_t> distinct(routed.experts.begin(),
-                                          routed.experts.end());
-    int misses = 0;
-    for (const int32_t expert : distinct) {
-      const std::pair<int, int32_t> key = {layer, expert};
-      const auto found = std::find(resident_.begin(), resident_.end(), key);
-      if (found == resident_.end()) {
-        ++misses;
-        resident_.push_front(key);
-      } else {
-        resident_.splice(resident_.begin(), resident_, found);
-      }
-    }
-    while (std::ssize(resident_) > options_.tier) resident_.pop_back();
-    return misses;
-  }
-
-  const Options& options_;
-  LocalExperts local_;
-  const double expert_bytes_;
-  std::vector<int64_t> sums_;
-  std::list<std::pair<int, int32_t>> resident_;  // last used first
-  ExpertTrace trace_;
-  ExpertTimings timings_;
+  ThrottleOptions throttle;
+  std::optional<double> right;  // of the guesses, in a text without a model
+  double spine_us = 200;        // that each of its layers takes
 };
 
 struct Mode {
@@ -127,9 +62,37 @@ void Add(const SpeculationStats& from, SpeculationStats& to) {
   to.accepted += from.accepted;
 }
 
+// What reads and layers were to take, however busy the machine is. Of one
+// request after the other, each of whose prompts is one step.
+class ChargedTime {
+ public:
+  explicit ChargedTime(double layer_seconds) : layer_seconds_(layer_seconds) {}
+
+  // Before a layer; `reads`: all reads so far.
+  void AddLayer(int layer, double reads) {
+    if (layer == 0 && ++num_steps_ == 2) decode_begun_ = layers_ + reads;
+    layers_ += layer_seconds_;
+  }
+  // From the first token to the last one of the request, which is over.
+  double TakeDecode(double reads) {
+    num_steps_ = 0;
+    return layers_ + reads - decode_begun_;
+  }
+
+ private:
+  const double layer_seconds_;
+  double layers_ = 0;
+  double decode_begun_ = 0;
+  int num_steps_ = 0;
+};
+
+// What decoding took; null: by the machine's clock.
+using TakeSeconds = std::function<double()>;
+
 // Decodes after the prompt in an engine of its own.
 std::vector<int32_t> Decode(const Options& options, ForwardPass& forward,
-                            const std::vector<int32_t>& prompt, Mode& mode) {
+                            const std::vector<int32_t>& prompt,
+                            const TakeSeconds& take_seconds, Mode& mode) {
   SchedulerOptions engine;
   engine.speculation = mode.mode;
   Scheduler scheduler(engine, forward);
@@ -142,7 +105,9 @@ std::vector<int32_t> Decode(const Options& options, ForwardPass& forward,
   CHECK_OK(scheduler.Submit(request, &recorder).status());
   const RequestResult& result = recorder.AwaitFinish();
   CHECK_OK(result.status);
-  mode.seconds += absl::ToDoubleSeconds(result.timings.decode);
+  mode.seconds += take_seconds != nullptr
+                      ? take_seconds()
+                      : absl::ToDoubleSeconds(result.timings.decode);
   mode.tokens += options.tokens - 1;
   Add(scheduler.stats().speculation, mode.stats);
   return recorder.ids();
@@ -190,7 +155,31 @@ void PrintModes(const std::vector<Mode>& modes) {
   }
 }
 
-absl::Status Run(const Options& options) {
+// After each prompt the modes, in turns.
+absl::Status Compare(const Options& options,
+                     const std::vector<std::vector<int32_t>>& prompts,
+                     const TakeSeconds& take_seconds, ForwardPass& forward) {
+  std::vector<Mode> modes = {{"off", SpeculationMode::kOff},
+                             {"auto", SpeculationMode::kAuto},
+                             {"force", SpeculationMode::kForce}};
+  for (const std::vector<int32_t>& prompt : prompts) {
+    std::vector<int32_t> plain;
+    for (Mode& mode : modes) {
+      const std::vector<int32_t> output =
+          Decode(options, forward, prompt, take_seconds, mode);
+      if (plain.empty()) plain = output;
+      if (output != plain) return absl::InternalError("the tokens differ");
+    }
+  }
+  PrintModes(modes);
+  return absl::OkStatus();
+}
+
+double ExpertBytes(const ModelSpec& spec) {
+  return static_cast<double>(spec.expert_shape().payload_bytes());
+}
+
+absl::Status RunModel(const Options& options) {
   ThreadPool threads(options.threads, "spine");
   SpineOptions spine_options;
   spine_options.model_dir = options.model;
@@ -205,26 +194,54 @@ absl::Status Run(const Options& options) {
   ASSIGN_OR_RETURN(std::vector<int32_t> ids, tokenizer->Encode(text));
   ids.resize(std::min<size_t>(ids.size(), 20000));
   PrintTextAcceptance(ids);
-  ThrottledExperts experts(options, BestKernel(), spine->spec());
+  LocalExperts local(options.model, BestKernel());
+  ThrottledExperts experts(options.throttle, ExpertBytes(spine->spec()),
+                           [&](int layer, const RoutedTokens& routed) {
+                             return local.Run(layer, routed);
+                           });
   ForwardPass forward(*spine, experts);
-  std::vector<Mode> modes = {{"off", SpeculationMode::kOff},
-                             {"auto", SpeculationMode::kAuto},
-                             {"force", SpeculationMode::kForce}};
+  std::vector<std::vector<int32_t>> prompts;
   const int64_t stride = std::ssize(ids) / options.prompts;
   for (int i = 0; i < options.prompts; ++i) {
     const auto begin = ids.begin() + i * stride;
-    const std::vector<int32_t> prompt(
+    prompts.emplace_back(
         begin, begin + std::min<int64_t>(options.prompt_tokens, stride));
-    std::vector<int32_t> plain;
-    for (Mode& mode : modes) {
-      const std::vector<int32_t> output =
-          Decode(options, forward, prompt, mode);
-      if (plain.empty()) plain = output;
-      if (output != plain) return absl::InternalError("the tokens differ");
-    }
   }
-  PrintModes(modes);
-  return absl::OkStatus();
+  return Compare(options, prompts, nullptr, forward);
+}
+
+absl::Status RunText(const Options& options) {
+  const GuessableText text(*options.right);
+  FakeSpineOptions fake;
+  fake.vocab_size = GuessableText::kVocabSize;
+  fake.eos_token_id = GuessableText::kVocabSize - 1;
+  ChargedTime charged(options.spine_us / 1e6);
+  const ThrottledExperts* reads = nullptr;
+  fake.on_attend = [&](int layer) {
+    charged.AddLayer(layer, reads->charged_seconds());
+    const absl::Time until = absl::Now() + absl::Microseconds(options.spine_us);
+    while (absl::Now() < until) std::this_thread::yield();
+  };
+  ScriptedSpine spine(
+      fake, [&text](std::span<const int32_t> ids) { return text.Next(ids); });
+  FakeRoutedExperts sums(spine.spec().expert_shape());
+  ThrottledExperts experts(
+      options.throttle, ExpertBytes(spine.spec()),
+      [&sums](int layer, const RoutedTokens& routed)
+          -> absl::StatusOr<std::vector<int64_t>> {
+        RETURN_IF_ERROR(sums.Start(0, layer, routed));
+        ASSIGN_OR_RETURN(const auto found, sums.Wait([] { return false; }));
+        return std::vector<int64_t>(found.begin(), found.end());
+      });
+  reads = &experts;
+  ForwardPass forward(spine, experts);
+  std::vector<std::vector<int32_t>> prompts;
+  for (int i = 0; i < options.prompts; ++i) {
+    prompts.push_back(GuessableText::Begin(options.prompt_tokens, i));
+  }
+  return Compare(
+      options, prompts,
+      [&] { return charged.TakeDecode(experts.charged_seconds()); }, forward);
 }
 
 }  // namespace
@@ -243,12 +260,19 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(2, 4096));
   app.add_option("--threads", options.threads, "Of the spine")
       ->check(CLI::Range(1, 256));
-  app.add_option("--throttle", options.read_rate,
+  app.add_option("--throttle", options.throttle.read_rate,
                  "Bytes a second at which experts are read; 0: in memory");
-  app.add_option("--tier", options.tier,
+  app.add_option("--tier", options.throttle.tier,
                  "Experts that stay in memory, last used first");
+  app.add_option("--right", options.right,
+                 "Instead of a model: the part of guesses that is right")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--spine-us", options.spine_us,
+                 "With --right: microseconds of each of four layers");
   CLI11_PARSE(app, argc, argv);
-  const absl::Status status = deltafin::bench::Run(options);
+  const absl::Status status = options.right
+                                  ? deltafin::bench::RunText(options)
+                                  : deltafin::bench::RunModel(options);
   if (!status.ok()) {
     std::fprintf(stderr, "speculation: %s\n", status.ToString().c_str());
     return 1;

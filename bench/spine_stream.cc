@@ -1,16 +1,20 @@
 // A spine of which some layers are read for every step, against the same spine
-// in memory: same logits, time a step, and the rate at which layers arrive
-// against plain direct reads of the same files and against fio.
+// in memory: same logits, time a step and a layer, and the rate at which layers
+// arrive against plain direct reads of the same files and against fio.
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/measurement.h"
 #include "bench/plain_reads.h"
 #include "common/base/check.h"
@@ -26,14 +30,19 @@ namespace {
 constexpr char kHelp[] =
     "usage: spine_stream --model DIR [--spine bf16|int8] [--spine-ram SIZE]\n"
     "                    [--threads N] [--steps N] [--experts-ms N]\n"
+    "                    [--cgroup FOLDER]\n"
     "Runs --steps (default 5) steps of one token and one of 128 through the\n"
     "spine in memory, then with at most --spine-ram (default: half of it, or\n"
     "the least it can do with); routed experts are left out, but each layer\n"
-    "waits --experts-ms (default 0) for them. Prints milliseconds a step, "
-    "bytes\n"
-    "read and their rate, that of plain direct reads of the same files in the\n"
-    "same run, and that of fio where it is installed. Fails unless all logits\n"
-    "are the same bits. Spine files stay in the model's folder.\n";
+    "waits --experts-ms (default 0) for them. The second run enters the "
+    "memory\n"
+    "group FOLDER (of cgroup version 1 or 2) first. Prints milliseconds a "
+    "step\n"
+    "and a layer, bytes read and their rate, that of plain direct reads of "
+    "the\n"
+    "same files in the same run, and that of fio where it is installed. Fails\n"
+    "unless all logits are the same bits. Spine files stay in the model's\n"
+    "folder.\n";
 
 struct Options {
   std::string model;
@@ -42,42 +51,27 @@ struct Options {
   int threads = 2;
   int steps = 5;
   int experts_ms = 0;
+  std::string cgroup;
 };
 
-[[noreturn]] void Refuse(const std::string& why) {
-  std::fprintf(stderr, "spine_stream: %s\n%s", why.c_str(), kHelp);
-  std::exit(64);
-}
-
-Options ParseOptions(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (i + 1 == argc) Refuse("unknown flag or missing value");
-    const std::string value = argv[i + 1];
-    if (flag == "--model") {
-      options.model = value;
-    } else if (flag == "--spine" && (value == "bf16" || value == "int8")) {
-      options.precision =
-          value == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
-    } else if (flag == "--spine-ram" && ParseByteSize(value).ok()) {
-      options.spine_ram = *ParseByteSize(value);
-    } else if (flag == "--threads") {
-      options.threads = std::max(1, std::atoi(value.c_str()));
-    } else if (flag == "--steps") {
-      options.steps = std::max(1, std::atoi(value.c_str()));
-    } else if (flag == "--experts-ms") {
-      options.experts_ms = std::max(0, std::atoi(value.c_str()));
-    } else {
-      Refuse("unknown flag or value: " + flag);
-    }
-  }
-  if (options.model.empty()) Refuse("--model is missing");
-  return options;
+Flags FlagsOf(Options& options) {
+  Flags flags("spine_stream", kHelp);
+  flags.AddText("--model", options.model);
+  flags.Add("--spine", [&](const std::string& value) {
+    options.precision =
+        value == "int8" ? SpinePrecision::kInt8 : SpinePrecision::kBf16;
+    return value == "int8" || value == "bf16";
+  });
+  flags.Add("--spine-ram", [&](const std::string& value) {
+    const auto bytes = ParseByteSize(value);
+    if (bytes.ok()) options.spine_ram = *bytes;
+    return bytes.ok();
+  });
+  flags.AddNumber("--threads", options.threads);
+  flags.AddNumber("--steps", options.steps);
+  flags.AddNumber("--experts-ms", options.experts_ms, 0);
+  flags.AddText("--cgroup", options.cgroup);
+  return flags;
 }
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
@@ -89,7 +83,9 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 struct Outcome {
   double one_token_ms = 0;  // a step, median
   double prompt_ms = 0;     // a step of 128
-  SpineTimings timings;     // of the steps of one token
+  // Of each layer in each step of one token.
+  std::vector<std::vector<double>> layer_ms;
+  SpineTimings timings;  // of the steps of one token
   std::vector<Xxh128> logits;
 };
 
@@ -123,6 +119,7 @@ class SpineBench {
     outcome.prompt_ms = Step(spine, **state, 128, outcome);
     Step(spine, **state, 1, outcome);
     spine.TakeTimings();
+    outcome.layer_ms.assign(spine.spec().num_hidden_layers, {});
     std::vector<double> times;
     for (int i = 0; i < options_.steps; ++i) {
       times.push_back(Step(spine, **state, 1, outcome));
@@ -143,7 +140,10 @@ class SpineBench {
     const auto begin = std::chrono::steady_clock::now();
     CHECK_OK(spine.Embed(slices));
     for (int layer = 0; layer < spine.spec().num_hidden_layers; ++layer) {
+      const auto layer_begin = std::chrono::steady_clock::now();
       RunLayer(spine, layer);
+      if (outcome.layer_ms.empty()) continue;
+      outcome.layer_ms[layer].push_back(1e3 * SecondsSince(layer_begin));
     }
     const auto logits = spine.Logits();
     CHECK_OK(logits.status());
@@ -179,12 +179,36 @@ SpineResidency Choose(const Options& options, const SpineMemoryNeeds& needs) {
   return ChooseResidency(needs.weight_bytes, needs.layer_row_bytes, most);
 }
 
-void Compare(const Options& options, const Outcome& resident,
-             const Outcome& streamed) {
+// Of one kind of layers.
+double MeanLayer(const Outcome& outcome, const SpineResidency& residency,
+                 bool streams) {
+  const int num_layers = static_cast<int>(outcome.layer_ms.size());
+  double sum = 0;
+  int count = 0;
+  for (int layer = 0; layer < num_layers; ++layer) {
+    if (StreamsLayer(layer, num_layers, residency.num_streamed) != streams) {
+      continue;
+    }
+    sum += Median(outcome.layer_ms[layer]);
+    ++count;
+  }
+  return count == 0 ? 0 : sum / count;
+}
+
+void Compare(const Options& options, const SpineResidency& residency,
+             const Outcome& resident, const Outcome& streamed) {
   std::printf("a step of 1 token    in memory %9.2f ms, streamed %9.2f ms\n",
               resident.one_token_ms, streamed.one_token_ms);
   std::printf("a step of 128 tokens in memory %9.2f ms, streamed %9.2f ms\n",
               resident.prompt_ms, streamed.prompt_ms);
+  for (const bool streams : {true, false}) {
+    std::printf(
+        "a layer that %s, mean of 1 token: %.2f ms in memory, %.2f ms "
+        "now\n",
+        streams ? "streams" : "stays  ",
+        MeanLayer(resident, residency, streams),
+        MeanLayer(streamed, residency, streams));
+  }
   const SpineTimings& timings = streamed.timings;
   std::printf(
       "in %d steps of 1 token: %s read at %.2f GB/s, waited for %.2f s\n",
@@ -196,7 +220,8 @@ void Compare(const Options& options, const Outcome& resident,
 
 // Rates of the files that streamed, after all computing is done.
 void CompareDrive(const Options& options, const SpineResidency& residency,
-                  int num_layers) {
+                  const Outcome& resident, const Outcome& streamed) {
+  const int num_layers = static_cast<int>(resident.layer_ms.size());
   std::vector<std::string> files;
   for (int layer = 0; layer < num_layers; ++layer) {
     if (!StreamsLayer(layer, num_layers, residency.num_streamed)) continue;
@@ -206,26 +231,55 @@ void CompareDrive(const Options& options, const SpineResidency& residency,
                   layer);
     files.push_back(options.model + name);
   }
-  std::vector<double> ratios;
-  for (int round = 0; round < 3; ++round) {
-    const double plain = PlainRate(files);
-    const double stream = StreamRate(files);
-    ratios.push_back(stream / plain);
-    std::printf(
-        "plain direct reads %.2f GB/s, stream with its check %.2f GB/s\n",
-        1e-9 * plain, 1e-9 * stream);
+  std::vector<double> plain, stream, ratios;
+  for (int round = 0; round < 5; ++round) {
+    plain.push_back(PlainRate(files));
+    stream.push_back(StreamRate(files));
+    ratios.push_back(stream.back() / plain.back());
   }
+  std::printf("plain direct reads %.2f GB/s, stream with its check %.2f GB/s\n",
+              1e-9 * Median(plain), 1e-9 * Median(stream));
   std::printf("stream of plain reads %.3f (median)\n", Median(ratios));
+  std::printf("plain reads that keep nothing %.2f GB/s\n",
+              1e-9 * SmallBufferRate(files));
   const double fio = FioRate(files);
   if (fio > 0) {
-    std::printf("fio, the same pattern %.2f GB/s\n", 1e-9 * fio);
+    std::printf("fio, the same pattern %.2f GB/s, stream of fio %.3f\n",
+                1e-9 * fio, Median(stream) / fio);
   } else {
     std::printf("fio is not installed or failed\n");
+  }
+  const double read_ms =
+      1e3 * static_cast<double>(residency.step_bytes) / Median(plain);
+  std::printf(
+      "a step of 1 token, streamed, of the longer of plain reads (%.2f ms) and "
+      "computing: %.3f\n",
+      read_ms,
+      streamed.one_token_ms / std::max(read_ms, resident.one_token_ms));
+}
+
+void EnterGroup(const std::string& folder) {
+  if (folder.empty()) return;
+  std::ofstream file(folder + "/cgroup.procs");
+  file << getpid() << std::flush;
+  CHECK(file.good(), "the memory group cannot be entered");
+}
+
+void PrintGroup(const std::string& folder) {
+  for (const char* name : {"/memory.limit_in_bytes", "/memory.max",
+                           "/memory.max_usage_in_bytes", "/memory.peak"}) {
+    std::string value;
+    if (folder.empty() || !(std::ifstream(folder + name) >> value)) continue;
+    std::printf("%s %s\n", name + 1, value.c_str());
   }
 }
 
 int Main(int argc, char** argv) {
-  const Options options = ParseOptions(argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a run takes minutes
+  Options options;
+  const Flags flags = FlagsOf(options);
+  flags.Parse(argc, argv);
+  if (options.model.empty()) flags.Refuse("--model is missing");
   const auto spec = ModelSpec::Load(options.model);
   CHECK_OK(spec.status());
   const SpineMemoryNeeds needs = SpineNeeds(*spec, options.precision);
@@ -235,14 +289,16 @@ int Main(int argc, char** argv) {
               residency.num_streamed, spec->num_hidden_layers,
               FormatByteSize(residency.memory_bytes).c_str(),
               FormatByteSize(residency.step_bytes).c_str());
-  if (residency.num_streamed == 0) Refuse("all of the spine fits");
+  if (residency.num_streamed == 0) flags.Refuse("all of the spine fits");
   SpineBench bench(options);
   const Outcome resident = bench.Run(0);
+  EnterGroup(options.cgroup);
   const Outcome streamed = bench.Run(residency.num_streamed);
-  Compare(options, resident, streamed);
-  CompareDrive(options, residency, spec->num_hidden_layers);
+  PrintGroup(options.cgroup);
+  Compare(options, residency, resident, streamed);
   const bool same = resident.logits == streamed.logits;
   std::printf("logits: %s\n", same ? "the same bits" : "DIFFERENT");
+  CompareDrive(options, residency, resident, streamed);
   return same ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

@@ -12,7 +12,7 @@
 #include "common/base/progress.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
-#include "coordinator/streaming_notice.h"
+#include "coordinator/streamed_spine_notice.h"
 
 namespace deltafin {
 namespace {
@@ -156,8 +156,9 @@ absl::Status Coordinator::SettleMemory() {
 void Coordinator::TellMemory() const {
   spdlog::info("memory:\n{}", plan_.budget.Table());
   if (plan_.spine.num_streamed == 0) return;
-  spdlog::info("{}", StreamingNotice(plan_.spine, model_.spec.num_hidden_layers,
-                                     MeasureModelDrive(model_.dir)));
+  spdlog::info("{}",
+               StreamedSpineNotice(plan_.spine, model_.spec.num_hidden_layers,
+                                   MeasureModelDrive(model_.dir)));
 }
 
 MembershipOptions Coordinator::DescribeMembership() const {
@@ -189,8 +190,14 @@ MembershipOptions Coordinator::DescribeMembership() const {
   options.credentials = options_.credentials;
   options.keepalive_bound = options_.keepalive_bound;
   if (options_.has_own_node()) {
-    options.own_node = {model_.dir,       model_.manifest_digest, options_.hub,
-                        plan_.tier_bytes, options_.num_threads,   kernel_};
+    options.own_node = {model_.dir,
+                        model_.manifest_digest,
+                        options_.hub,
+                        plan_.tier_bytes,
+                        options_.num_threads,
+                        kernel_,
+                        options_.expert_cards,
+                        options_.expert_card_ram_bytes};
   }
   return options;
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/memory_budget.h"
 #include "common/net/listen_address.h"
+#include "expert_node/device/device_choice.h"
 
 namespace deltafin {
 namespace {
@@ -158,6 +159,30 @@ void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
   }
 }
 
+void ReadExpertDevice(const v1::CoordinatorConfig& config,
+                      CoordinatorOptions& options, FieldErrors& errors) {
+  absl::StatusOr<std::vector<int>> cards = ParseDevice(config.expert_device());
+  if (cards.ok()) {
+    options.expert_cards = *std::move(cards);
+  } else {
+    errors.Add("expert_device", config.expert_device(),
+               "expected cpu, cuda, cuda:N or cuda:N,M");
+  }
+  if (config.expert_device_ram().empty()) return;
+  const absl::StatusOr<uint64_t> bytes =
+      ParseByteSize(config.expert_device_ram());
+  if (bytes.ok()) {
+    options.expert_card_ram_bytes = *bytes;
+  } else {
+    errors.Add("expert_device_ram", config.expert_device_ram(),
+               "expected a size such as 64G");
+  }
+  if (options.expert_cards.empty()) {
+    errors.Add("expert_device_ram", config.expert_device_ram(),
+               "is for an expert_device other than cpu");
+  }
+}
+
 void ReadReuse(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
                FieldErrors& errors) {
   if (!config.prefix_cache().empty()) {
@@ -247,6 +272,7 @@ absl::StatusOr<CoordinatorOptions> ParseCoordinatorOptions(
   ReadSpine(config, options, errors);
   ReadKernel(config, options, errors);
   ReadRam(config, options, errors);
+  ReadExpertDevice(config, options, errors);
   ReadReuse(config, options, errors);
   ReadCount("threads", config.threads(), kMaxThreads, options.num_threads,
             errors);

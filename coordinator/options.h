@@ -64,6 +64,10 @@ struct CoordinatorOptions {
   // Expert tier of the own node. Absent: what the budget leaves, at most all
   // experts of the model.
   std::optional<uint64_t> ram_bytes;
+  // Cards on which the own node computes experts; none: the processor. And
+  // memory for experts on each, 0: ExpertNodeOptions tells.
+  std::vector<int> expert_cards;
+  uint64_t expert_card_ram_bytes = 0;
   // Most memory for the spine's weights: layers beyond it are read for every
   // step. Absent: what the budget leaves (PlanMemory).
   std::optional<uint64_t> spine_ram_bytes;

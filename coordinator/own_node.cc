@@ -25,6 +25,8 @@ absl::StatusOr<std::unique_ptr<OwnNode>> OwnNode::Start(
   node.ram_bytes = options.tier_bytes;
   node.num_threads = options.num_threads;
   node.kernel = options.kernel;
+  node.cards = options.cards;
+  node.card_ram_bytes = options.card_ram_bytes;
   std::unique_ptr<OwnNode> own(new OwnNode());
   ASSIGN_OR_RETURN(own->node_, ExpertNode::Create(node));
   RETURN_IF_ERROR(own->node_->Start());

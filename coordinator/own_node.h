@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "expert_node/storage/hub_environment.h"
@@ -30,6 +31,8 @@ struct OwnNodeOptions {
   uint64_t tier_bytes = 0;  // experts kept in RAM
   int num_threads = 1;
   const KernelTarget* kernel = nullptr;
+  std::vector<int> cards;       // that compute; none: the processor
+  uint64_t card_ram_bytes = 0;  // as ExpertNodeOptions
 };
 
 class OwnNode {

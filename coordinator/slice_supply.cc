@@ -49,7 +49,7 @@ class SuppliedExperts : public ExpertStore {
           std::make_unique<SourceStore>(
               options_.spec,
               OpenerOfInstalled(options_.model_dir, options_.hub)),
-          options_.staging_bytes);
+          options_.staging_bytes, StagedSource::Given::kKept);
     }
     is_open_ = true;
     return absl::OkStatus();

@@ -27,7 +27,7 @@ struct SliceSupplyOptions {
   ModelSpec spec;
   std::string manifest_digest;
   HubAccess hub;
-  // Memory for slices that were fetched with others and are not asked for yet.
+  // Memory for experts that were fetched, for those who ask for them next.
   uint64_t staging_bytes = uint64_t{512} << 20;
 };
 

@@ -17,6 +17,9 @@ namespace {
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 // A machine that is busy may answer late whatever the interval.
 constexpr absl::Duration kLeastBeatTimeout = absl::Seconds(1);
+// Whatever a coordinator says.
+constexpr absl::Duration kLeastHeartbeat = absl::Milliseconds(1);
+constexpr absl::Duration kLongestHeartbeat = absl::Minutes(1);
 // Heartbeats after which a membership counts as settled.
 constexpr int kSettledBeats = 3;
 constexpr int kReconnectMs = 100;
@@ -135,7 +138,8 @@ absl::Duration CoordinatorClient::TryJoin() {
   progress_.beats = 0;
   progress_.refusal.clear();
   progress_.told_holdings = request.holdings().version();
-  progress_.heartbeat = absl::Milliseconds(std::max(1u, reply.heartbeat_ms()));
+  progress_.heartbeat = std::clamp(absl::Milliseconds(reply.heartbeat_ms()),
+                                   kLeastHeartbeat, kLongestHeartbeat);
   KeepEpoch(reply.epoch());
   return absl::ZeroDuration();  // the first heartbeat makes it serve
 }

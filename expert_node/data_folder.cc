@@ -17,6 +17,8 @@
 namespace deltafin {
 namespace {
 
+// Coordinators count from the time of day and refuse nodes that tell more.
+constexpr uint64_t kMaxEpoch = uint64_t{1} << 63;
 constexpr char kFormat[] = "deltafin-node-data 1";
 constexpr uint64_t kMaxFileBytes = 4096;
 // More than any disk reads, within what coordinators accept.
@@ -100,7 +102,9 @@ absl::Status DataFolder::ReadEpoch() {
   RETURN_IF_ERROR(text.status());
   const char* const end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, highest_epoch_);
-  if (error == std::errc() && stop == end) return absl::OkStatus();
+  if (error == std::errc() && stop == end && highest_epoch_ <= kMaxEpoch) {
+    return absl::OkStatus();
+  }
   return absl::DataLossError(fmt::format(
       "{} is damaged; delete it: the coordinator keeps its own", path));
 }
@@ -130,6 +134,10 @@ absl::Status DataFolder::KeepSustainedRead(double bytes_per_second) {
 
 absl::Status DataFolder::KeepEpoch(uint64_t epoch) {
   if (epoch <= highest_epoch_) return absl::OkStatus();
+  if (epoch > kMaxEpoch) {
+    return absl::InvalidArgumentError(
+        fmt::format("epoch {}, which no coordinator would take back", epoch));
+  }
   highest_epoch_ = epoch;
   return WriteFileAtomically(folder_ + "/epoch", fmt::format("{}\n", epoch));
 }

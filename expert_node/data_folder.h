@@ -35,8 +35,8 @@ class DataFolder {
   const std::string& home() const { return home_; }
 
   uint64_t highest_epoch() const { return highest_epoch_; }
-  // Keeps `epoch` where it is higher. Errors: those of the file system; the
-  // higher epoch counts all the same while this lives.
+  // Keeps `epoch` where it is higher. Errors: INVALID_ARGUMENT for one that no
+  // coordinator counts to; of the file system, and it counts all the same.
   absl::Status KeepEpoch(uint64_t epoch);
 
   // What the disk with the experts sustained when it was measured; 0: never.

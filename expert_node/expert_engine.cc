@@ -45,12 +45,18 @@ void AddCost(const LayerResult& cost, LayerResult& result) {
 }  // namespace
 
 ExpertEngine::ExpertEngine(const KernelTarget& kernel, const SituParams& situ,
-                           TieredStore& store, int num_threads)
+                           TieredStore& store, int num_threads, CardSet* cards)
     : kernel_(kernel),
       situ_(situ),
       store_(store),
+      cards_(cards),
       num_threads_(num_threads),
       threads_(num_threads, "expert-run") {}
+
+void ExpertEngine::Expect(int layer, std::span<const ExpectedRun> runs) {
+  if (cards_ == nullptr) return store_.Expect(layer, runs);
+  store_.Expect(layer, cards_->Lacking(runs));
+}
 
 std::vector<LayerResult> ExpertEngine::Run(Parts parts,
                                            const std::atomic<bool>& cancelled) {
@@ -84,11 +90,18 @@ std::vector<LayerResult> ExpertEngine::RunTogether(
                {kernel_.expert, situ_, store_.shape(), num_threads_},
                workspace_);
   LayerResult cost;
-  const absl::Status status = Compute(run, cost);
+  absl::Status status;
+  const bool on_cards = ComputeOnCards(work, run, cost, &status);
+  if (!on_cards) status = Compute(run, cost);
   std::vector<LayerResult> results(parts.size());
   for (LayerResult& result : results) result.status = status;
   if (status.ok()) {
-    TakeSums(work, run, results);
+    TakeSums(
+        work, run.plan(),
+        [&](int row, char* out) {
+          on_cards ? cards_->MergeRow(row, out) : run.MergeRow(row, out);
+        },
+        results);
     for (size_t p = 0; p < parts.size(); ++p) {
       results[p].slices_computed = NumTerms(*parts[p]);
     }
@@ -96,10 +109,26 @@ std::vector<LayerResult> ExpertEngine::RunTogether(
     results[0].error_expert = run.error().place().expert;
     results[0].error_token = run.error().place().token;
   }
-  cost.read = run.waited() / num_threads_;
+  cost.read += run.waited() / num_threads_;
   cost.compute = SystemClock().Elapsed() - begin - cost.read;
   ShareCost(cost, parts, results);
   return results;
+}
+
+bool ExpertEngine::ComputeOnCards(const MergedWork& work, LayerRun& run,
+                                  LayerResult& cost, absl::Status* status) {
+  if (cards_ == nullptr || !cards_->any() || run.StopIfCancelled()) {
+    return false;
+  }
+  const CardOutcome outcome =
+      cards_->Run({work, run.plan(), store_, threads_, run.cancelled()});
+  cost.read = outcome.waited / num_threads_;
+  cost.bytes_read = outcome.bytes_read;
+  cost.cache_hits = outcome.hits;
+  cost.cache_misses = outcome.misses;
+  cost.expected = store_.stats().expected;
+  *status = outcome.status;
+  return outcome.done;
 }
 
 absl::Status ExpertEngine::Compute(LayerRun& run, LayerResult& cost) {
@@ -114,17 +143,17 @@ absl::Status ExpertEngine::Compute(LayerRun& run, LayerResult& cost) {
   threads_.ParallelFor(lease->order().size(), [&](int64_t task, int worker) {
     run.RunUnit(*lease, lease->order()[task], worker);
   });
-  cost.bytes_read = lease->bytes_read();
-  cost.cache_hits = lease->hits();
-  cost.cache_misses = lease->misses();
+  cost.bytes_read += lease->bytes_read();
+  cost.cache_hits += lease->hits();
+  cost.cache_misses += lease->misses();
   cost.expected = store_.stats().expected;
   return run.status();
 }
 
 // The rows of a part lie one after the other, in the order of its tokens.
-void ExpertEngine::TakeSums(const MergedWork& work, LayerRun& run,
-                            std::vector<LayerResult>& results) {
-  const std::vector<int>& row_tokens = run.plan().row_tokens;
+void ExpertEngine::TakeSums(const MergedWork& work, const WorkPlan& plan,
+                            MergeRow merge, std::vector<LayerResult>& results) {
+  const std::vector<int>& row_tokens = plan.row_tokens;
   const size_t row_bytes = sizeof(int64_t) * store_.shape().latent_size;
   std::vector<char*> out;  // [rows]
   for (int part = 0; part < work.num_parts(); ++part) {
@@ -140,7 +169,7 @@ void ExpertEngine::TakeSums(const MergedWork& work, LayerRun& run,
     }
   }
   threads_.ParallelFor(out.size(),
-                       [&](int64_t row, int) { run.MergeRow(row, out[row]); });
+                       [&](int64_t row, int) { merge(row, out[row]); });
 }
 
 }  // namespace deltafin

@@ -1,9 +1,9 @@
 // expert_node/expert_engine.h
 //
 // Computes the routed experts of one layer request, or of several parts of a
-// layer together: experts' slices from the store, kernel over threads, exact
-// sums (docs/numerics.md section 8). How the work is cut shows in no bit of the
-// result. Thread-safe.
+// layer together: experts' slices from the store, kernel over threads or on
+// cards, exact sums (docs/numerics.md section 8). How the work is cut shows in
+// no bit of the result. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -12,10 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/base/thread_pool.h"
+#include "expert_node/device/card_set.h"
 #include "expert_node/layer_run.h"
 #include "expert_node/layer_work.h"
 #include "expert_node/storage/tiered_store.h"
@@ -47,10 +49,10 @@ struct LayerResult {
 
 class ExpertEngine {
  public:
-  // `kernel` and `store` must outlive the engine. Starts num_threads - 1
-  // threads; the caller of Run is the first.
+  // `kernel`, `store` and `cards` must outlive the engine; null: no cards.
+  // Starts num_threads - 1 threads; the caller of Run is the first.
   ExpertEngine(const KernelTarget& kernel, const SituParams& situ,
-               TieredStore& store, int num_threads);
+               TieredStore& store, int num_threads, CardSet* cards = nullptr);
 
   // Runs parts of one layer together, so that a slice that several of them want
   // is read once; returns a result for each, in their order, as if each had run
@@ -60,10 +62,8 @@ class ExpertEngine {
   std::vector<LayerResult> Run(std::span<const LayerWork* const> parts,
                                const std::atomic<bool>& cancelled);
 
-  // TieredStore::Expect.
-  void Expect(int layer, std::span<const ExpectedRun> runs) {
-    store_.Expect(layer, runs);
-  }
+  // TieredStore::Expect, but for what is on a card.
+  void Expect(int layer, std::span<const ExpectedRun> runs);
 
   const KernelTarget& kernel() const { return kernel_; }
   int num_threads() const { return num_threads_; }
@@ -77,15 +77,22 @@ class ExpertEngine {
   std::vector<LayerResult> RunApart(Parts parts,
                                     const std::atomic<bool>& cancelled)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
+  using MergeRow = absl::FunctionRef<void(int row, char* out)>;
+
+  // True: the cards did it, and *status tells how it went.
+  bool ComputeOnCards(const MergedWork& work, LayerRun& run, LayerResult& cost,
+                      absl::Status* status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
   absl::Status Compute(LayerRun& run, LayerResult& cost)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
-  void TakeSums(const MergedWork& work, LayerRun& run,
+  void TakeSums(const MergedWork& work, const WorkPlan& plan, MergeRow merge,
                 std::vector<LayerResult>& results)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(turn_);
 
   const KernelTarget& kernel_;
   const SituParams situ_;
   TieredStore& store_;
+  CardSet* const cards_;  // null: none
   const int num_threads_;
   // The turn of a request: held while it computes, not a guard of shared data
   // that others wait to read.

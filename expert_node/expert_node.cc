@@ -13,11 +13,12 @@
 #include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
+#include "expert_node/device/cuda_expert_card.h"
 #include "expert_node/kernel_rate.h"
 #include "expert_node/storage/installed_experts.h"
 #include "expert_node/storage/local_store.h"
+#include "expert_node/storage/missing_experts_notice.h"
 #include "expert_node/storage/repository_source.h"
-#include "expert_node/storage/streaming_notice.h"
 #include "expert_node/storage_service.h"
 #include "proto/protocol_version.h"
 
@@ -28,6 +29,10 @@ constexpr absl::Duration kKernelMeasurement = absl::Milliseconds(50);
 // Best for all sizes of memory in docs/performance.md; a few times more or less
 // changes little.
 constexpr double kHeatHalfLifeTokens = 100;
+
+double HeatHalfLife(const ModelSpec& spec) {
+  return kHeatHalfLifeTokens * spec.num_moe_layers();
+}
 
 uint64_t AllExpertsBytes(const ModelSpec& spec) {
   const ExpertShape shape = spec.expert_shape();
@@ -112,6 +117,31 @@ absl::StatusOr<std::unique_ptr<ShareStore>> OpenShare(
                           *share.peers, std::move(source));
 }
 
+// Enough buffers that each thread fills one while others are on their way.
+constexpr int kStagesBeyondThreads = 8;
+
+// Null where no card is to compute.
+std::unique_ptr<CardSet> OpenCards(const ExpertNodeOptions& options,
+                                   const ModelSpec& spec) {
+  if (options.cards.empty()) return nullptr;
+  const ExpertShape shape = spec.expert_shape();
+  CardSetOptions cards;
+  cards.cards = options.cards;
+  cards.open = options.open_card ? options.open_card : OpenCudaExpertCard;
+  cards.limits.shape = shape;
+  cards.limits.situ = spec.situ;
+  cards.limits.max_rows =
+      std::max(options.queue_limits.max_run_tokens, options.max_request_tokens);
+  cards.limits.max_routes = spec.num_experts_per_token * shape.num_slices();
+  cards.limits.num_layer_slices = spec.num_experts * shape.num_slices();
+  cards.limits.num_stages = options.num_threads + kStagesBeyondThreads;
+  cards.tier.memory.most_bytes = options.card_ram_bytes;
+  cards.tier.most_slots = static_cast<size_t>(cards.limits.num_layer_slices) *
+                          spec.num_moe_layers();
+  cards.tier.heat_half_life = HeatHalfLife(spec);
+  return std::make_unique<CardSet>(cards);
+}
+
 std::string ProcessId() {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
@@ -160,9 +190,9 @@ absl::StatusOr<std::unique_ptr<ExpertNode>> ExpertNode::CreateOver(
   ExpertStore& lower = *experts;
   ASSIGN_OR_RETURN(
       std::unique_ptr<TieredStore> store,
-      TieredStore::Create(std::move(experts),
-                          {complete.ram_bytes, complete.num_readers,
-                           kHeatHalfLifeTokens * spec.num_moe_layers()}));
+      TieredStore::Create(
+          std::move(experts),
+          {complete.ram_bytes, complete.num_readers, HeatHalfLife(spec)}));
   return std::unique_ptr<ExpertNode>(new ExpertNode(
       complete, spec, lower, std::move(store), std::move(meter)));
 }
@@ -175,9 +205,11 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       meter_(std::move(meter)),
       experts_(experts),
       store_(std::move(store)),
-      slices_(spec_, options_.manifest_digest, experts_.held()) {
-  engine_ = std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ,
-                                           *store_, options_.num_threads);
+      slices_(spec_, options_.manifest_digest, experts_.held()),
+      cards_(OpenCards(options_, spec_)) {
+  engine_ =
+      std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ, *store_,
+                                     options_.num_threads, cards_.get());
   identity_.set_node_id(options_.node_id.empty() ? ProcessId()
                                                  : options_.node_id);
   identity_.set_manifest_digest(options_.manifest_digest);
@@ -216,7 +248,7 @@ void ExpertNode::BeginUpkeep(const KeptExperts& kept) {
 }
 
 void ExpertNode::TellStreaming(InstalledExperts& installed) const {
-  const std::string notice = StreamingNotice(
+  const std::string notice = MissingExpertsNotice(
       options_.model_dir, spec_, installed, upkeep_.ledger->found_rates());
   if (!notice.empty()) spdlog::info("{}", notice);
 }
@@ -229,6 +261,10 @@ absl::Status ExpertNode::MeasureKernel() {
       MeasureKernelRate(options_.kernel->expert, spec_.expert_shape(),
                         spec_.situ, options_.num_threads, kKernelMeasurement));
   return absl::OkStatus();
+}
+
+CardSetStats ExpertNode::cards() const {
+  return cards_ == nullptr ? CardSetStats() : cards_->stats();
 }
 
 ReadRateReport ExpertNode::read_rate() const {

@@ -90,6 +90,8 @@ class ExpertNode {
   bool WaitUntilIdle(absl::Time deadline) {
     return gate_.WaitUntilEmpty(deadline);
   }
+  // All zero where it computes on no card.
+  CardSetStats cards() const;
   // Memory for experts, as it is now.
   uint64_t tier_bytes() const { return store_->stats().capacity_bytes; }
   // Null where the experts come from released shards.
@@ -124,6 +126,7 @@ class ExpertNode {
   ShareStore* share_ = nullptr;  // of store_
   Upkeep upkeep_;
   double kernel_rate_ = 0;
+  const std::unique_ptr<CardSet> cards_;  // null: none were asked for
   std::unique_ptr<ExpertEngine> engine_;
   v1::HandshakeReply identity_;
   RequestCounters counters_;

@@ -67,6 +67,7 @@ class LayerRun {
            const Machine& machine, LayerWorkspace& workspace);
 
   const WorkPlan& plan() const { return plan_; }
+  const std::atomic<bool>& cancelled() const { return cancelled_; }
 
   // Sizes the workspace. Errors: RESOURCE_EXHAUSTED.
   absl::Status Allocate();

@@ -8,7 +8,7 @@
 #include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "expert_node/data_folder.h"
-#include "expert_node/model_files_client.h"
+#include "expert_node/model_files_receiver.h"
 #include "expert_node/storage/expert_index.h"
 #include "spdlog/fmt/fmt.h"
 

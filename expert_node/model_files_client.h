@@ -7,10 +7,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/manifest.h"
 #include "common/net/credentials.h"
+#include "expert_node/model_files_receiver.h"
 
 namespace deltafin {
 
@@ -29,10 +28,5 @@ struct ModelFilesOptions {
 // DATA_LOSS for files that are not what the manifest says, or larger than any
 // such file is; UNAVAILABLE and others of the call; those of the file system.
 absl::Status FetchModelFiles(const ModelFilesOptions& options);
-
-// What FetchModelFiles brought at this or an earlier start. Errors: NOT_FOUND
-// when it did not, or not with shards; DATA_LOSS.
-absl::StatusOr<Manifest> KnownModel(const std::string& folder,
-                                    bool with_shards);
 
 }  // namespace deltafin

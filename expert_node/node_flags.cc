@@ -57,6 +57,7 @@ struct Flags {
   std::optional<std::string> model, listen, ram, kernel, log_level, cache_dir;
   std::optional<std::string> join, data, advertise, metrics, quota, reserve;
   std::optional<std::string> cluster_token_file, tls_ca, tls_cert, tls_key;
+  std::optional<std::string> device, device_ram;
   std::optional<uint32_t> threads, keepalive_ms;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
   bool rebuild_ledger = false;
@@ -129,6 +130,12 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option(
       "--kernel", flags.kernel,
       "Instruction set: " + KernelNames() + ". Default: the fastest here");
+  app.add_option("--device", flags.device,
+                 "Where experts are computed: cpu (default), cuda, cuda:N or "
+                 "cuda:N,M. A card that cannot be used is left out");
+  app.add_option("--device-ram", flags.device_ram,
+                 "Memory for experts on each card, as 64G. Default: what is "
+                 "free less 1G, at most all experts");
   app.add_option("--keepalive-ms", flags.keepalive_ms,
                  "Within which a coordinator that is gone is noticed. "
                  "Default: 5000");
@@ -177,6 +184,8 @@ void Override(const Flags& flags, v1::NodeConfig& config) {
   if (flags.model) config.set_model(*flags.model);
   if (flags.listen) config.set_listen(*flags.listen);
   if (flags.ram) config.set_ram(*flags.ram);
+  if (flags.device) config.set_device(*flags.device);
+  if (flags.device_ram) config.set_device_ram(*flags.device_ram);
   if (flags.threads) config.set_threads(*flags.threads);
   if (flags.keepalive_ms) config.set_keepalive_ms(*flags.keepalive_ms);
   if (flags.kernel) config.set_kernel(*flags.kernel);

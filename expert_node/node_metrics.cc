@@ -64,6 +64,30 @@ constexpr MetricInfo kKernelRate = {
     "deltafin_node_kernel_bytes_per_second", kGauge,
     "Bytes of experts through the kernel, as measured at the start"};
 
+constexpr MetricInfo kCards = {"deltafin_node_cards", kGauge,
+                               "Cards that compute experts"};
+constexpr MetricInfo kFailedCards = {
+    "deltafin_node_failed_cards_total", kCounter,
+    "Cards that were to compute experts and do not"};
+constexpr MetricInfo kCardHits = {"deltafin_node_card_hits_total", kCounter,
+                                  "Slices wanted that were on their card"};
+constexpr MetricInfo kCardMisses = {
+    "deltafin_node_card_misses_total", kCounter,
+    "Slices wanted that had to be copied to their card"};
+constexpr MetricInfo kCardCopied = {"deltafin_node_card_copied_bytes_total",
+                                    kCounter,
+                                    "Bytes of experts copied to cards"};
+constexpr MetricInfo kCardEvictions = {"deltafin_node_card_evictions_total",
+                                       kCounter,
+                                       "Slices on cards that gave way"};
+constexpr MetricInfo kCardResident = {"deltafin_node_card_resident_bytes",
+                                      kGauge,
+                                      "Memory of cards that holds slices now"};
+constexpr MetricInfo kCardCapacity = {"deltafin_node_card_capacity_bytes",
+                                      kGauge, "Memory of cards for slices"};
+constexpr MetricInfo kCardFree = {"deltafin_node_card_free_bytes", kGauge,
+                                  "Memory of these cards that nobody has"};
+
 constexpr MetricInfo kSentBytes = {
     "deltafin_node_sent_slice_bytes_total", kCounter,
     "Bytes of experts given to other machines' drives"};
@@ -90,6 +114,18 @@ double Seconds(int64_t microseconds) {
 }
 
 double Number(uint64_t value) { return static_cast<double>(value); }
+
+void AddCardMetrics(const CardSetStats& cards, MetricsPage& page) {
+  page.Add(kCards, cards.num_cards);
+  page.Add(kFailedCards, cards.num_failed);
+  page.Add(kCardHits, Number(cards.tiers.hits));
+  page.Add(kCardMisses, Number(cards.tiers.misses));
+  page.Add(kCardCopied, Number(cards.tiers.copied_bytes));
+  page.Add(kCardEvictions, Number(cards.tiers.evictions));
+  page.Add(kCardResident, Number(cards.tiers.resident_bytes));
+  page.Add(kCardCapacity, Number(cards.tiers.capacity_bytes));
+  page.Add(kCardFree, Number(cards.free_bytes));
+}
 
 }  // namespace
 
@@ -124,6 +160,7 @@ void AddNodeMetrics(const ExpertNode& node, MetricsPage& page) {
   page.Add(kThrottled, read.throttled ? 1 : 0);
   page.Add(kKernelRate, node.kernel_rate());
   page.Add(kSentBytes, Number(node.slices().bytes_sent()));
+  AddCardMetrics(node.cards(), page);
 }
 
 void AddShareMetrics(const ShareReport& share, MetricsPage& page) {

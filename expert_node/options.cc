@@ -9,6 +9,7 @@
 #include "common/base/random_id.h"
 #include "common/net/credentials.h"
 #include "common/net/listen_address.h"
+#include "expert_node/device/device_choice.h"
 #include "spdlog/fmt/fmt.h"
 #include "spdlog/fmt/ranges.h"
 
@@ -109,6 +110,17 @@ void ReadModel(const v1::NodeConfig& config, FieldErrors& errors,
   options->share = std::move(share);
 }
 
+void ReadDevice(const v1::NodeConfig& config, FieldErrors& errors,
+                ExpertNodeOptions* options) {
+  ReadSize("device_ram", config.device_ram(), errors, &options->card_ram_bytes);
+  absl::StatusOr<std::vector<int>> cards = ParseDevice(config.device());
+  if (!cards.ok()) return errors.Add("device", cards.status());
+  options->cards = *std::move(cards);
+  if (!config.device_ram().empty() && options->cards.empty()) {
+    errors.Add("device_ram", "is for a device other than cpu");
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<NodeJoinOptions> JoinOptionsFromConfig(
@@ -147,6 +159,7 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
     errors.Add("credentials", files);
   }
   ReadSize("ram", config.ram(), errors, &options.ram_bytes);
+  ReadDevice(config, errors, &options);
   if (config.threads() > kMaxThreads) {
     errors.Add("threads", fmt::format("{}, want 0 (one per core) to {}",
                                       config.threads(), kMaxThreads));

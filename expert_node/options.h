@@ -8,12 +8,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/credentials.h"
 #include "common/net/keepalive.h"
+#include "expert_node/device/expert_card.h"
 #include "expert_node/request_queue.h"
 #include "expert_node/storage/hub_environment.h"
 #include "expert_node/storage/peer_store.h"
@@ -81,6 +83,14 @@ struct ExpertNodeOptions {
   int num_readers = 6;
   // The instruction set to use; it changes no bit. nullptr: the fastest here.
   const KernelTarget* kernel = nullptr;
+  // Cards that compute, by number, with the same bits; none: the processor. One
+  // that cannot be used is told in the log and left out.
+  std::vector<int> cards;
+  // Memory for experts on each card. 0: what is free less a gibibyte, at most
+  // all experts. Less: room for other programs that use the card.
+  uint64_t card_ram_bytes = 0;
+  // Tests: cards that are none. Empty: NVIDIA's.
+  CardOpener open_card;
 
   // Most tokens in one request. Coordinators send at most 128.
   int max_request_tokens = 256;

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
 #include "common/net/listen_address.h"
+#include "expert_node/peer_answers.h"
 
 namespace deltafin {
 namespace {
@@ -43,28 +44,6 @@ std::shared_ptr<grpc::Channel> Connect(const PeerClientOptions& options,
   arguments.SetMaxReceiveMessageSize(static_cast<int>(
       std::max(kLeastMessageBytes, slice_bytes + kMessageOverhead)));
   return options.credentials.Connect(address, arguments);
-}
-
-// The runs of an answer cover what was asked for, in order.
-absl::StatusOr<std::vector<SlicePeers::OwnedRun>> CheckOwners(
-    const v1::FindOwnersReply& reply, SliceRun run) {
-  std::vector<SlicePeers::OwnedRun> owned;
-  uint32_t next = run.first;
-  const uint32_t end = run.first + run.count;
-  for (const v1::CopyOrder& part : reply.runs()) {
-    if (part.first_slice() != next || part.num_slices() == 0 ||
-        part.num_slices() > end - next) {
-      break;
-    }
-    next += part.num_slices();
-    owned.push_back({{static_cast<int>(part.first_slice()),
-                      static_cast<int>(part.num_slices())},
-                     {part.owners().begin(), part.owners().end()}});
-  }
-  if (next == end) return owned;
-  return absl::InternalError(
-      fmt::format("the coordinator tells owners of slices {} to {} alone",
-                  run.first, static_cast<int>(next) - 1));
 }
 
 }  // namespace
@@ -119,7 +98,7 @@ absl::StatusOr<std::vector<SlicePeers::OwnedRun>> PeerClient::FindOwners(
   RETURN_IF_ERROR(AddContext(
       FromGrpc(coordinator_->FindOwners(call.context(), request, &reply)),
       "asking coordinator " + options_.coordinator + " for owners"));
-  return CheckOwners(reply, run);
+  return OwnedRunsOf(reply, run);
 }
 
 absl::StatusOr<v1::NextCopiesReply> PeerClient::NextCopies(uint32_t max_orders,
@@ -171,15 +150,7 @@ absl::Status PeerClient::ReadSlices(const std::string& owner, ExpertKey key,
   v1::SliceBytes slice;
   absl::Status taken;
   while (taken.ok() && reader->Read(&slice)) {
-    const std::string& data = slice.data();
-    if (slice.slice() >= static_cast<uint32_t>(run.first + run.count)) {
-      taken = absl::DataLossError(
-          fmt::format("slice {} was not asked for", slice.slice()));
-      break;
-    }
-    taken = take(static_cast<int>(slice.slice()),
-                 {reinterpret_cast<const uint8_t*>(data.data()), data.size()},
-                 {slice.xxh3_low(), slice.xxh3_high()});
+    taken = GiveSlice(slice, run, take);
   }
   if (!taken.ok()) call.context()->TryCancel();
   const absl::Status ended = FromGrpc(reader->Finish());

@@ -2,16 +2,23 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
+#include "expert_node/peer_answers.h"
 
 namespace deltafin {
 namespace {
+
+// Whatever the coordinator says, it is asked again after this long.
+constexpr absl::Duration kLongestRetry = absl::Minutes(1);
+
+absl::Duration RetryOf(const v1::NextCopiesReply& reply) {
+  return std::min(absl::Milliseconds(reply.retry_ms()), kLongestRetry);
+}
 
 ExpertKey KeyOf(const v1::CopyOrder& order) {
   return {static_cast<int32_t>(order.layer()),
@@ -94,7 +101,7 @@ absl::Duration ShareFiller::Turn() {
     return options_.retry;
   }
   if (reply->not_planned()) {
-    return std::max(options_.retry, absl::Milliseconds(reply->retry_ms()));
+    return std::max(options_.retry, RetryOf(*reply));
   }
   pace_.SetBudget(reply->bytes_per_second());
   {
@@ -103,7 +110,7 @@ absl::Duration ShareFiller::Turn() {
   }
   if (reply->orders().empty()) {
     SetState(reply->missing_slices() == 0 ? State::kComplete : State::kStuck);
-    return std::max(options_.retry, absl::Milliseconds(reply->retry_ms()));
+    return std::max(options_.retry, RetryOf(*reply));
   }
   return Work(*reply);
 }
@@ -134,7 +141,7 @@ absl::Duration ShareFiller::Work(const v1::NextCopiesReply& reply) {
     return options_.retry;
   }
   // All of it is held: the answer to holdings of a moment ago.
-  return std::min(options_.retry, absl::Milliseconds(reply.retry_ms()));
+  return std::min(options_.retry, RetryOf(reply));
 }
 
 ShareFiller::Outcome ShareFiller::Do(const v1::CopyOrder& order,
@@ -171,9 +178,7 @@ absl::StatusOr<uint64_t> ShareFiller::CopyMakingRoom(
         "--quota, lower --reserve, or free the drive",
         share_.records().folder(), share_.records().stats().held_bytes));
   }
-  const std::vector<std::string> owners(order.owners().begin(),
-                                        order.owners().end());
-  return share_.Copy(key, run, owners);
+  return share_.Copy(key, run, FirstOwners(order.owners()));
 }
 
 bool ShareFiller::MakeRoom(uint64_t bytes, const v1::NextCopiesReply& reply) {

@@ -58,28 +58,35 @@ bool FullTileHasNan(const uint8_t* tile) {
   return any != 0;
 }
 
-// First scale byte 255 of a matrix in tile order, nullptr without one; `end`
-// receives the matrix's end.
-const uint8_t* FindNanInTiles(const uint8_t* tile, int rows, int cols,
-                              const uint8_t** end) {
+struct MatrixShape {
+  int rows = 0;
+  int cols = 0;
+};
+
+MatrixShape ShapeInSlice(const ExpertShape& shape, int slice, int matrix) {
+  const int columns = shape.slice_columns(slice);
+  if (matrix == kSliceMatrices - 1) return {shape.latent_size, columns};
+  return {columns, shape.latent_size};
+}
+
+// First scale byte 255 of a matrix in tile order, nullptr without one.
+const uint8_t* FindNanInTiles(const uint8_t* tile, int rows, int cols) {
   const int num_groups = cols / kMxfp4Group;
-  const uint8_t* found = nullptr;
   for (int block = 0; block < rows; block += kTileBlockRows) {
     const int block_rows = std::min(kTileBlockRows, rows - block);
     for (int group = 0; group < num_groups; group += kTileGroups) {
       const int groups = std::min(kTileGroups, num_groups - group);
       for (int row = 0; row < block_rows; row += kTileRows) {
         const int scales = std::min(kTileRows, block_rows - row) * groups;
-        if (found == nullptr &&
-            (scales != kTileScaleBytes || FullTileHasNan(tile))) {
-          found = static_cast<const uint8_t*>(std::memchr(tile, 255, scales));
+        if (scales != kTileScaleBytes || FullTileHasNan(tile)) {
+          const void* const found = std::memchr(tile, 255, scales);
+          if (found != nullptr) return static_cast<const uint8_t*>(found);
         }
         tile += scales * kGroupRowBytes;
       }
     }
   }
-  *end = tile;
-  return found;
+  return nullptr;
 }
 
 }  // namespace
@@ -128,18 +135,26 @@ NanScale FindNanScale(const ExpertShape& shape,
 
 ptrdiff_t FindNanScaleInSlice(const ExpertShape& shape, int slice,
                               const uint8_t* bytes) {
-  const int columns = shape.slice_columns(slice);
-  const int latent = shape.latent_size;
-  const uint8_t* matrix = bytes;
-  for (const auto& [rows, cols] :
-       {std::pair(columns, latent), std::pair(columns, latent),
-        std::pair(latent, columns)}) {
-    const uint8_t* end = nullptr;
-    const uint8_t* found = FindNanInTiles(matrix, rows, cols, &end);
-    if (found != nullptr) return found - bytes;
-    matrix = end;
+  size_t offset = 0;
+  for (int matrix = 0; matrix < kSliceMatrices; ++matrix) {
+    const ptrdiff_t found =
+        FindNanScaleInMatrix(shape, slice, matrix, bytes + offset);
+    if (found >= 0) return static_cast<ptrdiff_t>(offset) + found;
+    offset += SliceMatrixBytes(shape, slice, matrix);
   }
   return -1;
+}
+
+size_t SliceMatrixBytes(const ExpertShape& shape, int slice, int matrix) {
+  const MatrixShape size = ShapeInSlice(shape, slice, matrix);
+  return size_t{1} * size.rows * (size.cols / kMxfp4Group) * kGroupRowBytes;
+}
+
+ptrdiff_t FindNanScaleInMatrix(const ExpertShape& shape, int slice, int matrix,
+                               const uint8_t* bytes) {
+  const MatrixShape size = ShapeInSlice(shape, slice, matrix);
+  const uint8_t* const found = FindNanInTiles(bytes, size.rows, size.cols);
+  return found == nullptr ? -1 : found - bytes;
 }
 
 }  // namespace deltafin

@@ -63,4 +63,12 @@ NanScale FindNanScale(const ExpertShape& shape, const ReleasedExpert& released);
 ptrdiff_t FindNanScaleInSlice(const ExpertShape& shape, int slice,
                               const uint8_t* bytes);
 
+// A slice's matrices lie one after the other: gate, up, down.
+inline constexpr int kSliceMatrices = 3;
+size_t SliceMatrixBytes(const ExpertShape& shape, int slice, int matrix);
+// As FindNanScaleInSlice, of one matrix and its offset, for whoever has its
+// bytes in a cache anyway.
+ptrdiff_t FindNanScaleInMatrix(const ExpertShape& shape, int slice, int matrix,
+                               const uint8_t* bytes);
+
 }  // namespace deltafin

@@ -4,26 +4,30 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/thread_affinity.h"
 
 namespace deltafin {
 namespace {
 
-// One checks its piece while others wait for the disk; more keep the queue of a
-// fast drive filled and cost nothing else (docs/performance.md).
-constexpr int kReaders = 4;
+// Four reads keep a drive busy; as many more readers check meanwhile, so that
+// no read waits for a check that waits for a processor (docs/performance.md).
+constexpr int kReadsAtOnce = 4;
+constexpr int kReaders = 2 * kReadsAtOnce;
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RowStream>> RowStream::Start(
-    std::vector<std::unique_ptr<SpineFile>> files) {
+    std::vector<std::unique_ptr<SpineFile>> files, Remake remake) {
   uint64_t largest = 0;
   for (const auto& file : files) {
     largest = std::max(largest, SpineFile::BufferBytes(file->payload_bytes()));
   }
-  std::unique_ptr<RowStream> stream(new RowStream(std::move(files)));
+  std::unique_ptr<RowStream> stream(
+      new RowStream(std::move(files), std::move(remake)));
   const int num_slots = std::min(stream->num_files(), 2);
   stream->buffer_bytes_ = num_slots * largest;
   MutexLock lock(stream->mutex_);
@@ -64,8 +68,29 @@ absl::StatusOr<const uint8_t*> RowStream::Acquire(int index) {
     Assign(slot, index);
     WaitFor(slot);
   }
+  if (!slot.status.ok() && slot.checked && remake_) RemakeFile(slot);
   if (!slot.status.ok()) return slot.status;
   return slot.memory.data();
+}
+
+void RowStream::RemakeFile(Slot& slot) {
+  std::unique_ptr<SpineFile>& file = files_[slot.index];
+  const absl::string_view damage = slot.status.message();
+  spdlog::warn("{}; making it again",
+               std::string_view(damage.data(), damage.size()));
+  const std::span<uint8_t> rows = slot.memory.bytes();
+  mutex_.Unlock();
+  absl::StatusOr<std::unique_ptr<SpineFile>> made =
+      remake_(slot.index, rows.first(file->payload_bytes()));
+  mutex_.Lock();
+  if (!made.ok()) {
+    slot.status = absl::DataLossError(absl::StrCat(
+        damage, "; it cannot be made again: ", made.status().message()));
+    return;
+  }
+  file = *std::move(made);
+  slot.next_piece = file->num_pieces();
+  slot.status = absl::OkStatus();
 }
 
 void RowStream::Release() {
@@ -107,6 +132,7 @@ void RowStream::Assign(Slot& slot, int index) {
 }
 
 RowStream::Slot* RowStream::NextToRead() {
+  if (reads_in_flight_ == kReadsAtOnce) return nullptr;
   for (const int64_t position : {position_, position_ + 1}) {
     Slot& slot = SlotAt(position);
     if (slot.index < 0 || !slot.status.ok()) continue;
@@ -116,35 +142,40 @@ RowStream::Slot* RowStream::NextToRead() {
 }
 
 void RowStream::ReadPieces() {
-  mutex_.Lock();
+  MutexLock lock(mutex_);
   while (!stopping_) {
-    Slot* const slot = NextToRead();
-    if (slot == nullptr) {
+    if (Slot* const slot = NextToRead()) {
+      ReadPiece(*slot);
+    } else {
       work_.Wait(mutex_);
-      continue;
     }
-    const int64_t piece = slot->next_piece++;
-    const SpineFile& file = *files_[slot->index];
-    uint8_t* const memory = slot->memory.data();
-    ++slot->pieces_in_flight;
-    CountBegin();
-    mutex_.Unlock();
-    const absl::StatusOr<Xxh128> digest = file.ReadPiece(piece, memory);
-    mutex_.Lock();
-    CountEnd(digest.ok() ? file.piece_bytes(piece) : 0);
-    Finish(*slot, piece, digest);
   }
-  mutex_.Unlock();
 }
 
-void RowStream::Finish(Slot& slot, int64_t piece,
-                       const absl::StatusOr<Xxh128>& digest) {
+void RowStream::ReadPiece(Slot& slot) {
+  const int64_t piece = slot.next_piece++;
+  const SpineFile& file = *files_[slot.index];
+  uint8_t* const memory = slot.memory.data();
+  ++slot.pieces_in_flight;
+  CountBegin();
+  mutex_.Unlock();
+  const absl::Status read = file.ReadPiece(piece, memory);
+  mutex_.Lock();
+  CountEnd(read.ok() ? file.piece_bytes(piece) : 0);
+  mutex_.Unlock();
+  work_.NotifyOne();  // the drive has a free place
+  const Xxh128 digest = file.DigestOfPiece(piece, memory);
+  mutex_.Lock();
+  Finish(slot, piece, read, digest);
+}
+
+void RowStream::Finish(Slot& slot, int64_t piece, const absl::Status& read,
+                       const Xxh128& digest) {
   --slot.pieces_in_flight;
   ++slot.pieces_read;
-  if (digest.ok()) {
-    slot.digests[piece] = *digest;
-  } else if (slot.failed_piece < 0 || piece < slot.failed_piece) {
-    slot.status = digest.status();
+  slot.digests[piece] = digest;
+  if (!read.ok() && (slot.failed_piece < 0 || piece < slot.failed_piece)) {
+    slot.status = read;
     slot.failed_piece = piece;
   }
   const SpineFile& file = *files_[slot.index];

@@ -125,13 +125,15 @@ uint64_t SpineFile::piece_bytes(int64_t index) const {
                             payload_bytes_ - uint64_t{kPieceBytes} * index);
 }
 
-absl::StatusOr<Xxh128> SpineFile::ReadPiece(int64_t index,
-                                            uint8_t* payload) const {
+absl::Status SpineFile::ReadPiece(int64_t index, uint8_t* payload) const {
   const uint64_t begin = uint64_t{kPieceBytes} * index;
-  const uint64_t bytes = piece_bytes(index);
-  RETURN_IF_ERROR(reader_->ReadAligned(kSpineFileHeaderBytes + begin, bytes,
-                                       payload + begin));
-  return Xxh3Digest({payload + begin, static_cast<size_t>(bytes)});
+  return reader_->ReadAligned(kSpineFileHeaderBytes + begin, piece_bytes(index),
+                              payload + begin);
+}
+
+Xxh128 SpineFile::DigestOfPiece(int64_t index, const uint8_t* payload) const {
+  return Xxh3Digest({payload + uint64_t{kPieceBytes} * index,
+                     static_cast<size_t>(piece_bytes(index))});
 }
 
 absl::Status SpineFile::CheckPayload(std::span<const Xxh128> pieces) const {
@@ -145,9 +147,8 @@ absl::Status ReadSpineFile(const std::string& path, const SpineFileKey& key,
   std::vector<Xxh128> digests(file->num_pieces());
   FirstError<absl::Status> error;
   threads.ParallelFor(digests.size(), [&](int64_t i, int) {
-    const auto digest = file->ReadPiece(i, out.data());
-    if (!digest.ok()) return error.Report(i, digest.status());
-    digests[i] = *digest;
+    error.Report(i, file->ReadPiece(i, out.data()));
+    digests[i] = file->DigestOfPiece(i, out.data());
   });
   RETURN_IF_ERROR(error.status());
   return file->CheckPayload(digests);

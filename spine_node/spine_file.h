@@ -70,10 +70,12 @@ class SpineFile {
   }
   uint64_t piece_bytes(int64_t index) const;
 
-  // Reads a piece past the page cache to its place in `payload` and returns its
-  // digest. REQUIRES: payload lies on a page and has BufferBytes of room.
-  // Errors: DATA_LOSS with the path.
-  absl::StatusOr<Xxh128> ReadPiece(int64_t index, uint8_t* payload) const;
+  // Reads a piece past the page cache to its place in `payload`. REQUIRES:
+  // payload lies on a page and has BufferBytes of room. Errors: DATA_LOSS with
+  // the path.
+  absl::Status ReadPiece(int64_t index, uint8_t* payload) const;
+  // Of a piece that was read there.
+  Xxh128 DigestOfPiece(int64_t index, const uint8_t* payload) const;
   // Whether pieces with these digests are the payload. Errors: DATA_LOSS.
   absl::Status CheckPayload(std::span<const Xxh128> pieces) const;
 

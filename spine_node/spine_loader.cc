@@ -111,9 +111,21 @@ class WeightsLoader {
   absl::Status StartStream() {
     if (streamed_.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(weights_.stream,
-                     StreamedLayers::Start(std::move(streamed_)));
+                     StreamedLayers::Start(std::move(streamed_), Remaker()));
     weights_.resident_bytes += weights_.stream->buffer_bytes();
     return absl::OkStatus();
+  }
+
+  // Outlives the loader, not what the stream is part of.
+  StreamedLayers::Remake Remaker() {
+    store_->Unlock();
+    return [store = std::make_shared<SpineStore>(*std::move(store_)),
+            checkpoint = weights_.checkpoint.get(), kernel = options_.kernel,
+            threads = options_.threads](const UnitLayout& unit,
+                                        std::span<uint8_t> rows) {
+      UnitLoader loader(*checkpoint, *kernel, *threads);
+      return store->MakeAgain(unit, loader, rows);
+    };
   }
 
   const SpineOptions& options_;

@@ -170,6 +170,14 @@ absl::StatusOr<std::unique_ptr<SpineFile>> SpineStore::FindOrMake(
   return SpineFile::Open(path, key);
 }
 
+absl::StatusOr<std::unique_ptr<SpineFile>> SpineStore::MakeAgain(
+    const UnitLayout& unit, UnitLoader& loader, std::span<uint8_t> rows) {
+  ASSIGN_OR_RETURN(const SpineFileKey key, Key(unit));
+  ASSIGN_OR_RETURN(const FileDescriptor lock, LockFolder(folder_, what_));
+  RETURN_IF_ERROR(Make(unit, key, loader, rows));
+  return SpineFile::Open(FilePath(unit), key);
+}
+
 absl::Status SpineStore::Make(const UnitLayout& unit, const SpineFileKey& key,
                               UnitLoader& loader, std::span<uint8_t> rows) {
   RETURN_IF_ERROR(loader.LoadRows(unit, rows));

@@ -45,6 +45,14 @@ class SpineStore {
   // in it is not read. Blocks on disk while it is made.
   absl::StatusOr<std::unique_ptr<SpineFile>> FindOrMake(const UnitLayout& unit,
                                                         UnitLoader& loader);
+  // Fills `rows` as LoadOrMake does of a file that is damaged: makes it again
+  // and returns it, open. Waits for another process that makes files there.
+  // Blocks on disk. Errors: those of the released files and of writing.
+  absl::StatusOr<std::unique_ptr<SpineFile>> MakeAgain(const UnitLayout& unit,
+                                                       UnitLoader& loader,
+                                                       std::span<uint8_t> rows);
+  // Lets other processes make files in the folder.
+  void Unlock() { lock_ = FileDescriptor(); }
 
  private:
   SpineStore(const SpineOptions& options, const Checkpoint& checkpoint)

@@ -11,7 +11,7 @@ StreamedLayers::StreamedLayers(std::vector<StreamedLayer> layers)
     : layers_(std::move(layers)) {}
 
 absl::StatusOr<std::unique_ptr<StreamedLayers>> StreamedLayers::Start(
-    std::vector<StreamedLayer> layers) {
+    std::vector<StreamedLayer> layers, Remake remake) {
   std::unique_ptr<StreamedLayers> streamed(
       new StreamedLayers(std::move(layers)));
   std::vector<std::unique_ptr<SpineFile>> files;
@@ -19,7 +19,12 @@ absl::StatusOr<std::unique_ptr<StreamedLayers>> StreamedLayers::Start(
     streamed->step_bytes_ += static_cast<int64_t>(layer.file->payload_bytes());
     files.push_back(std::move(layer.file));
   }
-  ASSIGN_OR_RETURN(streamed->stream_, RowStream::Start(std::move(files)));
+  ASSIGN_OR_RETURN(streamed->stream_,
+                   RowStream::Start(std::move(files),
+                                    [&layers = streamed->layers_, remake](
+                                        int index, std::span<uint8_t> rows) {
+                                      return remake(layers[index].layout, rows);
+                                    }));
   return streamed;
 }
 

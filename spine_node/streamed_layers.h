@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,10 +27,15 @@ struct StreamedLayer {
 
 class StreamedLayers {
  public:
+  // Fills the rows of a layer whose file is damaged and writes the file again;
+  // returns it, open.
+  using Remake = std::function<absl::StatusOr<std::unique_ptr<SpineFile>>(
+      const UnitLayout& layout, std::span<uint8_t> rows)>;
+
   // Begins to read the first ones. REQUIRES: not empty, layers ascending.
   // Errors: RESOURCE_EXHAUSTED when memory for the buffers is refused.
   static absl::StatusOr<std::unique_ptr<StreamedLayers>> Start(
-      std::vector<StreamedLayer> layers);
+      std::vector<StreamedLayer> layers, Remake remake);
 
   int num_layers() const { return static_cast<int>(layers_.size()); }
   int64_t step_bytes() const { return step_bytes_; }  // read for a step
@@ -36,8 +43,9 @@ class StreamedLayers {
 
   // Call before every layer of a step, also those in memory, so that a layer's
   // buffer is given back when it is done. Points the views of a streamed one to
-  // its rows, waiting for the disk. Errors: DATA_LOSS naming layer and file;
-  // the step cannot go on, a later one reads again.
+  // its rows, waiting for the disk; a damaged file is made again, by the
+  // calling thread and those of its pool. Errors: DATA_LOSS naming layer and
+  // file; the step cannot go on, a later one reads again.
   absl::Status Prepare(int layer);
   // The last layer of a step is done.
   void Finish();

@@ -50,4 +50,24 @@ Xxh128 Xxh3Digest(std::span<const uint8_t> bytes) {
   return {hash.low64, hash.high64};
 }
 
+void Xxh3::Free::operator()(XXH3_state_s* state) const {
+  XXH3_freeState(state);
+}
+
+Xxh3::Xxh3() : state_(XXH3_createState()) {
+  CHECK(state_ != nullptr);
+  XXH3_128bits_reset(state_.get());
+}
+
+Xxh3::~Xxh3() = default;
+
+void Xxh3::Update(std::span<const uint8_t> bytes) {
+  XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
+}
+
+Xxh128 Xxh3::Digest() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
+  return {hash.low64, hash.high64};
+}
+
 }  // namespace deltafin

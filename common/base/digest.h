@@ -11,6 +11,7 @@
 #include <string>
 
 struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
+struct XXH3_state_s;   // xxHash's XXH3_state_t
 
 namespace deltafin {
 
@@ -43,5 +44,24 @@ struct Xxh128 {
 
 // XXH3-128, seed 0.
 Xxh128 Xxh3Digest(std::span<const uint8_t> bytes);
+
+// The same of bytes that come in pieces; slower where they are small.
+class Xxh3 {
+ public:
+  Xxh3();
+  ~Xxh3();
+  Xxh3(const Xxh3&) = delete;
+  Xxh3& operator=(const Xxh3&) = delete;
+
+  void Update(std::span<const uint8_t> bytes);
+  // The digest of all updates.
+  Xxh128 Digest() const;
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::unique_ptr<XXH3_state_s, Free> state_;
+};
 
 }  // namespace deltafin

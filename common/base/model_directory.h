@@ -38,6 +38,9 @@ class InstalledPaths {
   std::string manifest() const { return dir_ + "/manifest"; }
   // Sizes and digests of the installed files, experts excepted.
   std::string files() const { return dir_ + "/files"; }
+  // Names of the shards that were put together again from what is installed
+  // and had the SHA-256 of the released ones, one a line.
+  std::string compared() const { return dir_ + "/compared"; }
   std::string index() const { return dir_ + "/model.safetensors.index.json"; }
   // Per released shard: its tensors that are no routed experts.
   std::string spine_folder() const { return dir_ + "/spine"; }

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "common/base/status_macros.h"
+#include "common/net/member_rights.h"
 #include "common/net/openssl_objects.h"
 
 namespace deltafin {
@@ -118,6 +120,11 @@ absl::StatusOr<CertificateAndKey> AuthorityWithKey(const Key& key,
   return ToPem(certificate.get(), key.get());
 }
 
+// Names of this domain are the cluster's own: who is called so has rights.
+bool StandsForRights(std::string_view name) {
+  return absl::EndsWithIgnoreCase({name.data(), name.size()}, kClusterPeerName);
+}
+
 bool IsName(std::string_view name) {
   const bool good = std::ranges::all_of(name, [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
@@ -149,6 +156,17 @@ absl::StatusOr<CertificateAndKey> MakeAuthority(const Validity& validity) {
 absl::StatusOr<CertificateAndKey> IssueCertificate(
     const CertificateAndKey& authority, const std::string& name,
     const Validity& validity) {
+  return IssueCertificateWith(MemberRights::kNode, authority, name, validity);
+}
+
+absl::StatusOr<CertificateAndKey> IssueCertificateWith(
+    MemberRights rights, const CertificateAndKey& authority,
+    const std::string& name, const Validity& validity) {
+  if (StandsForRights(name)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "'{}' is no name for a certificate: names in {} are the cluster's own",
+        name, kClusterPeerName));
+  }
   if (!IsName(name)) {
     return absl::InvalidArgumentError(fmt::format(
         "'{}' is no name for a certificate: letters, digits, '.' and '-', at "
@@ -162,14 +180,16 @@ absl::StatusOr<CertificateAndKey> IssueCertificate(
   Contract contract;
   contract.subject = name;
   contract.validity = validity;
-  contract.extensions = {
-      {NID_basic_constraints, "critical,CA:FALSE"},
-      {NID_key_usage, "critical,digitalSignature"},
-      {NID_ext_key_usage, "serverAuth,clientAuth"},
-      {NID_subject_key_identifier, "hash"},
-      {NID_authority_key_identifier, "keyid:always"},
-      {NID_subject_alt_name,
-       fmt::format("DNS:{},DNS:{}", kClusterPeerName, name)}};
+  std::string names = fmt::format("DNS:{},DNS:{}", kClusterPeerName, name);
+  if (rights == MemberRights::kAdministrator) {
+    names += fmt::format(",DNS:{}", kAdministratorName);
+  }
+  contract.extensions = {{NID_basic_constraints, "critical,CA:FALSE"},
+                         {NID_key_usage, "critical,digitalSignature"},
+                         {NID_ext_key_usage, "serverAuth,clientAuth"},
+                         {NID_subject_key_identifier, "hash"},
+                         {NID_authority_key_identifier, "keyid:always"},
+                         {NID_subject_alt_name, names}};
   ASSIGN_OR_RETURN(const Certificate certificate,
                    Sign(contract, key.get(), issuer.get(), issuer_key.get()));
   return ToPem(certificate.get(), key.get());

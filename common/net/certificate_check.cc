@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/net/certificate.h"
+#include "common/net/member_rights.h"
 #include "common/net/openssl_objects.h"
 
 namespace deltafin {
@@ -119,6 +120,12 @@ absl::Status ChainStatus(int error, const Validity& validity, absl::Time now) {
 absl::StatusOr<CertificateFacts> ReadCertificate(std::string_view pem) {
   ASSIGN_OR_RETURN(const Certificate certificate, ParseCertificate(pem));
   return FactsOf(certificate.get());
+}
+
+MemberRights RightsOf(const CertificateFacts& facts) {
+  const bool is_administrator =
+      std::ranges::find(facts.names, kAdministratorName) != facts.names.end();
+  return is_administrator ? MemberRights::kAdministrator : MemberRights::kNode;
 }
 
 absl::Status CheckCertificate(const CertificateAndKey& own,

@@ -12,6 +12,8 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/cluster_token.h"
+#include "common/net/member_rights.h"
+#include "common/net/peer_rights.h"
 #include "common/net/secret_file.h"
 
 namespace deltafin {
@@ -86,8 +88,10 @@ absl::StatusOr<Credentials> Credentials::Load(const CredentialFiles& files,
                        AuthorityOfSecret(token));
       identity->authorities += authority.certificate;
       if (!identity->own.key.empty()) continue;
-      ASSIGN_OR_RETURN(identity->own, IssueCertificate(authority, kProcessName,
-                                                       UnlimitedValidity()));
+      ASSIGN_OR_RETURN(
+          identity->own,
+          IssueCertificateWith(MemberRights::kAdministrator, authority,
+                               kProcessName, UnlimitedValidity()));
     }
   } else {
     ASSIGN_OR_RETURN(identity->authorities,
@@ -113,7 +117,9 @@ std::shared_ptr<grpc::ServerCredentials> Credentials::ForServer() const {
   options.pem_root_certs = identity_->authorities;
   options.pem_key_cert_pairs.push_back(
       {identity_->own.key, identity_->own.certificate});
-  return grpc::SslServerCredentials(options);
+  auto credentials = grpc::SslServerCredentials(options);
+  credentials->SetAuthMetadataProcessor(MakeRightsCheck());
+  return credentials;
 }
 
 std::shared_ptr<grpc::Channel> Credentials::Connect(

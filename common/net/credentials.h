@@ -48,8 +48,8 @@ class Credentials {
   // Plaintext.
   Credentials() = default;
 
-  // Reads the files; none named: plaintext. With a token the process makes a
-  // certificate for itself, signed by the authority that the token stands for:
+  // Reads the files; none named: plaintext. With a token the process makes an
+  // administrator's certificate for itself, signed by the token's authority:
   // whoever can do that knows the token, which itself is never sent. Blocks on
   // disk. Errors: those of Check, ReadClusterTokens, ReadSecretFile and
   // CheckCertificate, with the path.
@@ -58,8 +58,8 @@ class Credentials {
 
   bool is_plaintext() const { return identity_ == nullptr; }
 
-  // For a server. With TLS it refuses every peer that shows no certificate of
-  // an authority we know, before a byte of a call is read.
+  // For a server. With TLS it refuses peers without a certificate of a known
+  // authority, unread, and calls beyond a certificate's rights (peer_rights.h).
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
 
   // A channel to HOST:PORT, connected when first used; with TLS to a server

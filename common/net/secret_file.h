@@ -18,7 +18,8 @@ inline constexpr mode_t kSecretMode = 0600;
 inline constexpr mode_t kPublicMode = 0644;
 
 // The whole file. Errors: PERMISSION_DENIED, with what to do, when its group or
-// others may read or write it; those of ReadFile.
+// others may read or write it, unless the group is root's and may read alone
+// (systemd's credentials); those of ReadFile.
 absl::StatusOr<std::string> ReadSecretFile(const std::string& path,
                                            uint64_t max_bytes);
 

@@ -15,6 +15,7 @@
 #include "common/net/certificate.h"
 #include "common/net/cluster_token.h"
 #include "common/net/exit_code.h"
+#include "common/net/member_rights.h"
 #include "common/net/secret_file.h"
 
 namespace deltafin {
@@ -36,8 +37,10 @@ One secret for the whole cluster, the simple way:
 Or a certificate for each machine:
   deltafin certs init authority
   deltafin certs issue authority box-1
+  deltafin certs issue authority desk --administrator
   (copy authority/ca.crt, box-1.crt and box-1.key to box-1, then give
-  --tls-ca ca.crt --tls-cert box-1.crt --tls-key box-1.key)
+  --tls-ca ca.crt --tls-cert box-1.crt --tls-key box-1.key; only desk may
+  drain nodes and change what they keep)
 
 docs/security.md tells what each protects, and how to change them.)";
 
@@ -48,6 +51,12 @@ std::string DateOf(absl::Time time) {
 Validity FromNow(int days) {
   const absl::Time now = absl::Now();
   return {now - kClockSkew, now + absl::Hours(24) * days};
+}
+
+const char* NameOfRights(const CertificateFacts& facts) {
+  if (facts.is_authority) return "signs others";
+  return RightsOf(facts) == MemberRights::kAdministrator ? "administrator"
+                                                         : "node";
 }
 
 struct PairFiles {
@@ -113,6 +122,8 @@ CertsCommand::CertsCommand(CLI::App& app) {
   issue_->add_option("--days", days_, "Until it expires")
       ->check(CLI::Range(1, kMaxDays))
       ->capture_default_str();
+  issue_->add_flag("--administrator", is_administrator_,
+                   "It may also drain nodes and change what they keep");
   show_ = app.add_subcommand("show", "Tell what is in a certificate");
   show_->add_option("file", path_, "A .crt file")->required();
 }
@@ -156,8 +167,11 @@ absl::Status CertsCommand::IssueFiles() const {
   ASSIGN_OR_RETURN(const CertificateAndKey authority, ReadAuthority(path_));
   ASSIGN_OR_RETURN(const Validity validity,
                    WithinAuthority(FromNow(days_), authority.certificate));
-  ASSIGN_OR_RETURN(const CertificateAndKey own,
-                   IssueCertificate(authority, name_, validity));
+  ASSIGN_OR_RETURN(
+      const CertificateAndKey own,
+      IssueCertificateWith(is_administrator_ ? MemberRights::kAdministrator
+                                             : MemberRights::kNode,
+                           authority, name_, validity));
   const PairFiles files(path_, name_);
   RETURN_IF_ERROR(WritePair(files, own));
   std::printf(
@@ -176,12 +190,13 @@ absl::Status CertsCommand::Show() const {
   const bool is_valid =
       validity.not_before <= absl::Now() && absl::Now() <= validity.not_after;
   std::printf(
-      "%s of %s\n  signed by    %s\n  names        %s\n  valid from   %s\n"
-      "  valid until  %s%s\n  key SHA-256  %s\n",
+      "%s of %s\n  signed by    %s\n  names        %s\n  rights       %s\n"
+      "  valid from   %s\n  valid until  %s%s\n  key SHA-256  %s\n",
       facts->is_authority ? "authority" : "certificate", facts->subject.c_str(),
       facts->issuer.c_str(), absl::StrJoin(facts->names, ", ").c_str(),
-      DateOf(validity.not_before).c_str(), DateOf(validity.not_after).c_str(),
-      is_valid ? "" : " (not valid now)", facts->key_sha256.c_str());
+      NameOfRights(*facts), DateOf(validity.not_before).c_str(),
+      DateOf(validity.not_after).c_str(), is_valid ? "" : " (not valid now)",
+      facts->key_sha256.c_str());
   return absl::OkStatus();
 }
 

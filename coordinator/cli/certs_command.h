@@ -35,6 +35,7 @@ class CertsCommand final : public Command {
   std::string name_;  // of the machine
   int authority_days_ = 3650;
   int days_ = 730;
+  bool is_administrator_ = false;
 };
 
 }  // namespace deltafin

@@ -86,6 +86,12 @@ void CoordinatorFlags::AddTo(CLI::App& app) {
       "Prompt tokens in one step (default: 512)");
   add("--ram", ram_,
       "Memory for experts in this process, such as 8G (default: what is left)");
+  add("--expert-device", expert_device_,
+      "Where this process computes experts: cpu (default), cuda, cuda:N or "
+      "cuda:N,M; changes no bit");
+  add("--expert-device-ram", expert_device_ram_,
+      "Memory for experts on each card, such as 64G (default: what is free "
+      "less 1G)");
   add("--spine-ram", spine_ram_,
       "Most memory for the spine, such as 64G; layers beyond it are read from "
       "disk for every token (default: what is there); changes no bit");
@@ -177,6 +183,10 @@ void CoordinatorFlags::ApplyTo(v1::CoordinatorConfig& config) const {
   SetIfGiven(threads_, [&](uint32_t v) { config.set_threads(v); });
   SetIfGiven(prefill_chunk_, [&](uint32_t v) { config.set_prefill_chunk(v); });
   SetIfGiven(ram_, [&](const auto& v) { config.set_ram(v); });
+  SetIfGiven(expert_device_,
+             [&](const auto& v) { config.set_expert_device(v); });
+  SetIfGiven(expert_device_ram_,
+             [&](const auto& v) { config.set_expert_device_ram(v); });
   SetIfGiven(spine_ram_, [&](const auto& v) { config.set_spine_ram(v); });
   SetIfGiven(context_, [&](uint32_t v) { config.set_context(v); });
   SetIfGiven(cache_dir_, [&](const auto& v) { config.set_cache_dir(v); });

@@ -43,8 +43,8 @@ class CoordinatorFlags {
 
   std::string config_file_;
   std::optional<std::string> model_, nodes_, spine_, device_, device_ram_,
-      kernel_, ram_, spine_ram_, cache_dir_, read_ahead_, prefix_cache_,
-      speculate_;
+      kernel_, ram_, expert_device_, expert_device_ram_, spine_ram_, cache_dir_,
+      read_ahead_, prefix_cache_, speculate_;
   std::optional<uint32_t> threads_, prefill_chunk_, context_,
       layer_deadline_ms_, heartbeat_ms_, gone_after_ms_, hedge_budget_,
       keepalive_ms_, copies_, rebalance_after_s_;

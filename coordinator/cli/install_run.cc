@@ -61,6 +61,7 @@ absl::Status RunInstall(const InstallRunOptions& options,
   install.parallel = options.parallel;
   install.reserve_bytes = options.reserve_bytes;
   install.check_experts = options.check_experts;
+  install.compare_shards = options.compare_shards;
   install.cancelled = [&signal] { return signal != 0; };
   install.progress = [&progress](std::string_view step, uint64_t done,
                                  uint64_t total) {

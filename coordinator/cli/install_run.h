@@ -21,6 +21,7 @@ struct InstallRunOptions {
   int parallel = 8;
   uint64_t reserve_bytes = 0;
   bool check_experts = false;
+  bool compare_shards = true;
 };
 
 // Installs, saying on standard error what it needs and how far it is. Errors:

@@ -37,6 +37,12 @@ void AddPaceFlags(CLI::App& app, int& parallel, std::string& reserve) {
       ->capture_default_str();
 }
 
+void AddCompareFlag(CLI::App& app, bool& no_compare) {
+  app.add_flag("--no-compare", no_compare,
+               "Leave out the end: what was installed is read once and "
+               "compared with the SHA-256 of the released shards");
+}
+
 absl::StatusOr<uint64_t> ParseReserve(const std::string& text) {
   const absl::StatusOr<uint64_t> bytes = ParseByteSize(text);
   if (bytes.ok()) return bytes;
@@ -52,14 +58,15 @@ SetupCommand::SetupCommand(CLI::App& app) {
                "Install the spine; experts come when they are first used");
   app.add_flag("--resume", resume_, "Go on with what was begun, or mend it");
   app.add_flag("--check", check_,
-               "With --resume: read the experts that are there and fetch "
-               "damaged ones again");
+               "With --resume: read the experts that are there, and fetch "
+               "again what is damaged or not as released");
   app.add_option("--model", model_,
                  std::string("REPO or REPO@REV of Hugging Face (default: ") +
                      kDefaultModel + ")");
   app.add_option("--from", from_, "Directory of released files instead");
   app.add_option("--dir", dir_, "Folder to install into")->required();
   AddPaceFlags(app, parallel_, reserve_);
+  AddCompareFlag(app, no_compare_);
 }
 
 absl::StatusOr<InstallOrigin> SetupCommand::Origin() const {
@@ -101,6 +108,7 @@ absl::Status SetupCommand::Run(TerminationSignal& signals) {
   options.dir = dir_;
   options.parallel = parallel_;
   options.check_experts = check_;
+  options.compare_shards = !no_compare_;
   ASSIGN_OR_RETURN(options.origin, Origin());
   ASSIGN_OR_RETURN(options.reserve_bytes, ParseReserve(reserve_));
   RETURN_IF_ERROR(RunInstall(options, signals));
@@ -113,6 +121,7 @@ FetchExpertsCommand::FetchExpertsCommand(CLI::App& app) {
   app.footer(kFetchFooter);
   app.add_option("DIR", dir_, "Installed model")->required();
   AddPaceFlags(app, parallel_, reserve_);
+  AddCompareFlag(app, no_compare_);
 }
 
 absl::Status FetchExpertsCommand::Run(TerminationSignal& signals) {
@@ -120,6 +129,7 @@ absl::Status FetchExpertsCommand::Run(TerminationSignal& signals) {
   InstallRunOptions options;
   options.dir = dir_;
   options.parallel = parallel_;
+  options.compare_shards = !no_compare_;
   ASSIGN_OR_RETURN(options.origin, ReadInstallOrigin(InstalledPaths(dir_)));
   options.origin.experts = InstallOrigin::Experts::kAll;
   ASSIGN_OR_RETURN(options.reserve_bytes, ParseReserve(reserve_));

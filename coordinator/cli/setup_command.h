@@ -34,6 +34,7 @@ class SetupCommand : public Command {
   bool stream_ = false;
   bool resume_ = false;
   bool check_ = false;
+  bool no_compare_ = false;
 };
 
 // `deltafin fetch-experts`: brings the experts that an installed model lacks.
@@ -46,6 +47,7 @@ class FetchExpertsCommand : public Command {
   std::string dir_;
   std::string reserve_ = "1G";
   int parallel_ = 8;
+  bool no_compare_ = false;
 };
 
 }  // namespace deltafin

@@ -37,6 +37,12 @@ class ClusterView {
   // bad reply, a part not answered in time).
   virtual void MemberFailed(int slot, const absl::Status& why) = 0;
   virtual void PartAnswered(int slot, const PartTiming& timing) = 0;
+
+  // The least that a message to the member and back took of late, work of its
+  // own excepted; zero: nothing tells.
+  virtual absl::Duration RoundTrip(int /*slot*/) const {
+    return absl::ZeroDuration();
+  }
 };
 
 }  // namespace deltafin

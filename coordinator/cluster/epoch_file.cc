@@ -81,7 +81,7 @@ uint64_t EpochFile::Next() {
 }
 
 void EpochFile::RaiseAbove(uint64_t reported) {
-  current_ = std::max(current_, reported);
+  current_ = std::max(current_, std::min(reported, kMaxReportedEpoch));
 }
 
 absl::Status EpochFile::Write(uint64_t bound) {

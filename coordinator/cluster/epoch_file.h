@@ -14,7 +14,7 @@
 
 namespace deltafin {
 
-// Nodes report at most this; what is above would run out of numbers.
+// What nodes report counts up to this: more would run out of numbers.
 inline constexpr uint64_t kMaxReportedEpoch = uint64_t{1} << 62;
 
 class EpochFile {

@@ -72,10 +72,14 @@ absl::Status CheckProcess(const std::string& node_id, uint64_t incarnation) {
   return Bad("incarnation 0", "a number drawn when the process starts, not 0");
 }
 
+// What a coordinator tells is above all that it heard of and counts, so that
+// what comes back from others may be, too.
+constexpr uint64_t kMaxEpoch = 2 * kMaxReportedEpoch;
+
 absl::Status CheckEpoch(uint64_t epoch) {
-  if (epoch <= kMaxReportedEpoch) return absl::OkStatus();
+  if (epoch <= kMaxEpoch) return absl::OkStatus();
   return Bad(fmt::format("highest_epoch {}", epoch),
-             fmt::format("at most {}", kMaxReportedEpoch));
+             fmt::format("at most {}", kMaxEpoch));
 }
 
 }  // namespace

@@ -138,6 +138,7 @@ class NodeRegistry : public ClusterView {
   void StreamOpened(int slot, const v1::HandshakeReply& identity) override;
   void MemberFailed(int slot, const absl::Status& why) override;
   void PartAnswered(int slot, const PartTiming& timing) override;
+  absl::Duration RoundTrip(int slot) const override;  // of heartbeats
 
   // All members but those that left, by slot.
   v1::ClusterHealth health() const;

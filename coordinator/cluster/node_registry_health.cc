@@ -10,6 +10,8 @@ namespace {
 
 constexpr double kMedian = 0.5;
 constexpr double kTail = 0.99;
+// So little that it is the first of all.
+constexpr double kLeast = 1e-3;
 
 // The most useful thing to know of a member that is not well.
 std::string RemarkOf(const MemberRecord& record) {
@@ -45,6 +47,12 @@ void Describe(const MemberRecord& record, const SliceBooks& books,
 }
 
 }  // namespace
+
+absl::Duration NodeRegistry::RoundTrip(int slot) const {
+  MutexLock lock(mutex_);
+  if (slot >= table_.num_slots()) return absl::ZeroDuration();
+  return absl::Microseconds(table_.at(slot).round_trips.Percentile(kLeast));
+}
 
 v1::ClusterHealth NodeRegistry::health() const {
   MutexLock lock(mutex_);

@@ -35,10 +35,15 @@ void CostModel::Observe(int slot, const PartTiming& timing, double units,
             &node.cost.per_unit);
   }
   if (num_rows <= kRowsThatTellLatency) {
-    Average(latency, !node.known, kMostTimes * node.cost.latency + kMostMore,
+    // A link that was bad for once is not held against a node for long.
+    const bool anew = !node.knows_latency ||
+                      (is_stale(slot, now) && latency < node.cost.latency);
+    Average(latency, anew, kMostTimes * node.cost.latency + kMostMore,
             &node.cost.latency);
+    node.knows_latency = true;
   }
-  if (now - node.observed < kFirstPause) node.pause = kFirstPause;
+  // In use, not only tried.
+  if (now - node.tried > kFirstPause) node.pause = kFirstPause;
   node.observed = now;
   node.known = true;
 }
@@ -51,13 +56,25 @@ bool CostModel::knows(int slot) const {
   return static_cast<size_t>(slot) < nodes_.size() && nodes_[slot].known;
 }
 
-NodeCost CostModel::CostOf(int slot, absl::Time now) {
+bool CostModel::is_stale(int slot, absl::Time now) const {
+  return !knows(slot) || now - nodes_[slot].observed > kFirstPause;
+}
+
+NodeCost CostModel::CostOf(int slot, absl::Time now,
+                           absl::Duration round_trip) {
+  const double told = absl::ToDoubleSeconds(round_trip);
+  if (!knows(slot)) return {told, 0};
   Node& node = nodes_[slot];
   NodeCost cost = node.cost;
+  if (!node.knows_latency) cost.latency = told;
+  if (told > 0) {
+    if (is_stale(slot, now)) cost.latency = std::min(cost.latency, told);
+    return cost;
+  }
   node.pause = std::max(node.pause, kFirstPause);
-  if (now - node.observed > node.pause) {
+  if (now - std::max(node.observed, node.tried) > node.pause) {
     cost.latency = 0;
-    node.observed = now;
+    node.tried = now;
     node.pause = std::min(2 * node.pause, kLastPause);
   }
   return cost;

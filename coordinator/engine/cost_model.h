@@ -26,10 +26,17 @@ class CostModel {
   void Forget(int slot);
 
   bool knows(int slot) const;
-  // A node that was not observed for a while is believed to have no latency,
-  // once, so that a slow link is tried again; the pause doubles each time that
-  // was in vain. REQUIRES: knows(slot).
-  NodeCost CostOf(int slot, absl::Time now);
+  // It was not observed for a while, or never: what else tells of its link is
+  // worth asking for.
+  bool is_stale(int slot, absl::Time now) const;
+  // `round_trip`: the least that a message there and back took lately, or zero
+  // where nothing tells. It stands for the latency of a node that is not known
+  // (whose work costs nothing then) and, where it is less, of one that was not
+  // observed for a while. Where nothing tells, the latter is believed to have
+  // none, once, so that a slow link is tried again; the pause doubles each time
+  // that was in vain.
+  NodeCost CostOf(int slot, absl::Time now,
+                  absl::Duration round_trip = absl::ZeroDuration());
 
   // How long a part is expected to take. REQUIRES: knows(slot).
   absl::Duration Expected(int slot, double units) const;
@@ -37,9 +44,11 @@ class CostModel {
  private:
   struct Node {
     bool known = false;
+    bool knows_latency = false;  // until then it is zero
     NodeCost cost;
     absl::Time observed;
-    absl::Duration pause;  // until it is tried again
+    absl::Time tried = absl::InfinitePast();      // though left alone
+    absl::Duration pause = absl::ZeroDuration();  // until it is tried again
   };
 
   std::vector<Node> nodes_;

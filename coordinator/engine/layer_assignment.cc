@@ -1,6 +1,7 @@
 #include "coordinator/engine/layer_assignment.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "common/base/check.h"
 
@@ -15,6 +16,10 @@ constexpr double kFurtherToken = 0.15;
 // of at least this part of the layer and this many seconds.
 constexpr double kWorthwhile = 0.05;
 constexpr double kWorthwhileSeconds = 0.5e-3;
+// Seconds of a unit where no node's speed is known.
+constexpr double kAssumedPerUnit = 1e-4;
+// Of clocks that tell whole microseconds.
+constexpr double kLeastPerUnit = 1e-9;
 // What one move must gain.
 constexpr double kNoticeable = 0.01;
 constexpr int kMostMoves = 32;
@@ -30,11 +35,13 @@ void LayerAssignment::Plan(const Placement& placement, int layer,
   CountTokens(routed);
   for (size_t i = 0; i < num_experts_; ++i) TakeHomes(&experts_[i]);
   for (size_t i = 0; i < num_experts_; ++i) FillGaps(&experts_[i]);
-  const bool all_known = std::all_of(
-      nodes.begin(), nodes.end(),
-      [](const NodeFitness& node) { return !node.fit || node.known; });
   if (nodes.empty() || placement.options().cut == CutKind::kRandom) return;
-  if (all_known) Improve();
+  LeaveOutFar();
+  for (size_t slot = 0; slot < nodes.size(); ++slot) {
+    const bool is_asked = nodes[slot].fit && is_far_[slot] == 0;
+    if (is_asked && !nodes[slot].known) return;  // its answer will tell
+  }
+  Improve();
 }
 
 void LayerAssignment::Update(const Placement& placement,
@@ -42,6 +49,15 @@ void LayerAssignment::Update(const Placement& placement,
   placement_ = &placement;
   nodes_ = nodes;
   busy_.resize(nodes.size());
+  is_far_.assign(nodes.size(), 0);
+  double sum = 0;
+  int num_known = 0;
+  for (const NodeFitness& node : nodes) {
+    if (!node.fit || !node.known) continue;
+    sum += std::max(node.cost.per_unit, kLeastPerUnit);
+    ++num_known;
+  }
+  usual_per_unit_ = num_known > 0 ? sum / num_known : kAssumedPerUnit;
 }
 
 void LayerAssignment::CountTokens(const RoutedTokens& routed) {
@@ -99,9 +115,15 @@ double LayerAssignment::UnitsOf(const Expert& expert) const {
   return 1 + kFurtherToken * (expert.num_tokens - 1);
 }
 
+double LayerAssignment::PerUnit(int slot) const {
+  return nodes_[slot].known
+             ? std::max(nodes_[slot].cost.per_unit, kLeastPerUnit)
+             : usual_per_unit_;
+}
+
 double LayerAssignment::Seconds(int slot, double units) const {
-  // Nodes of unknown speed are taken for equal.
-  return nodes_[slot].known ? units * nodes_[slot].cost.per_unit : units * 1e-4;
+  return units *
+         (nodes_[slot].known ? nodes_[slot].cost.per_unit : usual_per_unit_);
 }
 
 double LayerAssignment::Total(int slot, double busy) const {
@@ -210,7 +232,8 @@ void LayerAssignment::Improve() {
   const std::vector<double> busy_before = busy_;
   for (int i = 0; i < kMostMoves && MoveFrom(Busiest()); ++i) {
   }
-  while (LeaveOut(Busiest())) {
+  while (LeaveOut(Busiest(), Takers::kLeastLoaded,
+                  (1 - kNoticeable) * makespan())) {
   }
   const double gain = before - makespan();
   if (gain >= kWorthwhile * before && gain >= kWorthwhileSeconds) return;
@@ -225,10 +248,46 @@ void LayerAssignment::CopyExperts(const std::vector<Expert>& from,
   std::copy_n(from.begin(), num_experts_, to->begin());
 }
 
-// Gives all work of a node to others if the layer is done sooner without it:
-// its latency alone may be longer than their work.
-bool LayerAssignment::LeaveOut(int slot) {
-  const double before = Total(slot, busy_[slot]);
+// Nodes that are so far away that a layer takes longer with them have no part
+// in it. Decided from totals alone, so that it is the same from layer to layer.
+void LayerAssignment::LeaveOutFar() {
+  by_latency_.clear();
+  double speed = 0;  // units a second
+  for (int slot = 0; slot < static_cast<int>(nodes_.size()); ++slot) {
+    if (busy_[slot] == 0) continue;
+    by_latency_.push_back(slot);
+    speed += 1 / PerUnit(slot);
+  }
+  std::ranges::sort(by_latency_, {},
+                    [this](int slot) { return nodes_[slot].cost.latency; });
+  double units = 0;
+  for (size_t i = 0; i < num_experts_; ++i) {
+    units += UnitsOf(experts_[i]) * placement_->options().num_slices;
+  }
+  size_t num_near = by_latency_.size();
+  double best = std::numeric_limits<double>::infinity();
+  double all = 0;
+  for (size_t num = by_latency_.size(); num > 0; --num) {
+    const int farthest = by_latency_[num - 1];
+    const double seconds = units / speed + nodes_[farthest].cost.latency;
+    speed -= 1 / PerUnit(farthest);
+    if (num == by_latency_.size()) all = seconds;
+    if (seconds >= best) continue;
+    best = seconds;
+    num_near = num;
+  }
+  if (all - best < std::max(kWorthwhile * all, kWorthwhileSeconds)) return;
+  const std::span<const int> far = std::span(by_latency_).subspan(num_near);
+  for (const int slot : far) is_far_[slot] = 1;
+  for (const int slot : far) {
+    is_far_[slot] = LeaveOut(slot, Takers::kSameAlways,
+                             std::numeric_limits<double>::infinity());
+  }
+}
+
+// Gives all work of a node to others if the layer then takes no more than
+// `most`.
+bool LayerAssignment::LeaveOut(int slot, Takers takers, double most) {
   const std::vector<double> busy_before = busy_;
   busy_[slot] = 0;
   const int excluded[] = {slot};
@@ -239,7 +298,10 @@ bool LayerAssignment::LeaveOut(int slot) {
       const NodeRun& from = expert.runs[run];
       if (from.node != slot) continue;
       const double units = UnitsOf(expert) * from.slices.count;
-      const int to = LeastLoaded(expert.expert, from.slices, units, excluded);
+      const int to =
+          takers == Takers::kSameAlways
+              ? AlwaysTaker(slot, expert.expert, from.slices)
+              : LeastLoaded(expert.expert, from.slices, units, excluded);
       if (to < 0 || !placement_->member(to).is_wanted()) {
         busy_ = busy_before;
         return false;
@@ -248,12 +310,27 @@ bool LayerAssignment::LeaveOut(int slot) {
       moves.push_back({&expert, run, 0, to, 0});
     }
   }
-  if (makespan() > (1 - kNoticeable) * before) {
+  if (makespan() > most) {
     busy_ = busy_before;
     return false;
   }
   for (const Move& move : moves) move.expert->runs[move.run].node = move.to;
   return true;
+}
+
+// The member that has an expert's run when `slot` does not count: one after it,
+// a different one from expert to expert, so that they share the work.
+int LayerAssignment::AlwaysTaker(int slot, int32_t expert, SliceRun run) const {
+  const int num_slots = static_cast<int>(nodes_.size());
+  for (int i = 0; i < num_slots - 1; ++i) {
+    const int after = 1 + (expert + i) % (num_slots - 1);
+    const int to = (slot + after) % num_slots;
+    if (is_far_[to] == 0 && CanTake(to, expert, run) &&
+        placement_->member(to).is_wanted()) {
+      return to;
+    }
+  }
+  return -1;
 }
 
 // Moves one run, or its last slice, from a node to the one where it does most

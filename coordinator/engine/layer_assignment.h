@@ -19,7 +19,7 @@ namespace deltafin {
 struct NodeFitness {
   bool fit = false;    // can be sent work now
   bool known = false;  // its cost is known
-  NodeCost cost;
+  NodeCost cost;       // otherwise the latency that is supposed, if any
 };
 
 class LayerAssignment {
@@ -64,6 +64,7 @@ class LayerAssignment {
   void TakeHomes(Expert* expert);
   void FillGaps(Expert* expert);
   double UnitsOf(const Expert& expert) const;
+  double PerUnit(int slot) const;
   double Seconds(int slot, double units) const;
   double Total(int slot, double busy) const;
   int Busiest() const;
@@ -77,7 +78,13 @@ class LayerAssignment {
   void Assign(const NodeRun& run, int32_t expert, std::span<const int> excluded,
               std::vector<NodeRun>* runs);
   void Improve();
-  bool LeaveOut(int slot);
+  void LeaveOutFar();
+  enum class Takers : uint8_t {
+    kLeastLoaded,
+    kSameAlways,  // for an expert: its bytes stay in one memory
+  };
+  bool LeaveOut(int slot, Takers takers, double most);
+  int AlwaysTaker(int slot, int32_t expert, SliceRun run) const;
   bool MoveFrom(int slot);
   void Apply(const Move& move);
   void CopyExperts(const std::vector<Expert>& from, std::vector<Expert>* to);
@@ -85,11 +92,14 @@ class LayerAssignment {
   const Placement* placement_ = nullptr;
   int layer_ = 0;
   std::span<const NodeFitness> nodes_;
-  std::vector<double> busy_;  // seconds of work, by slot
+  double usual_per_unit_ = 0;    // seconds, for nodes of unknown speed
+  std::vector<double> busy_;     // seconds of work, by slot
+  std::vector<uint8_t> is_far_;  // by slot: has no work for its latency
   std::vector<Expert> experts_;
   size_t num_experts_ = 0;      // in use
   std::vector<int32_t> index_;  // expert -> experts_, -1: not in the layer
   std::vector<NodeRun> scratch_;
+  std::vector<int> by_latency_;  // scratch: slots with work, nearest first
   std::vector<Expert> at_home_;  // experts_ before they were improved
 };
 

@@ -29,8 +29,11 @@ LayerExchange::LayerExchange(const LayerExchangeOptions& options,
       latent_size_(latent_size) {}
 
 void LayerExchange::Begin(const LayerId& id, const RoutedTokens& routed) {
-  if (id.step != id_.step) Tend();
   Grow(links_.num_slots());
+  if (id.step != id_.step) {
+    Tend();
+    AskRoundTrips(absl::Now());
+  }
   for (size_t node = 0; node < work_.size(); ++node) {
     work_[node] = NodeWork();
     work_[node].replies_dropped = std::exchange(num_late_[node], 0);
@@ -75,6 +78,7 @@ void LayerExchange::Grow(int num_nodes) {
   num_sent_.resize(num_nodes);
   watch_.Grow(num_nodes);
   fitness_.resize(num_nodes);
+  round_trips_.resize(num_nodes);
   expected_.Grow(num_nodes);
   work_.resize(num_nodes);
   num_late_.resize(num_nodes);
@@ -91,12 +95,19 @@ void LayerExchange::Tend() {
   }
 }
 
+void LayerExchange::AskRoundTrips(absl::Time now) {
+  for (int node = 0; node < links_.num_slots(); ++node) {
+    round_trips_[node] = costs_.is_stale(node, now) ? view_.RoundTrip(node)
+                                                    : absl::ZeroDuration();
+  }
+}
+
 void LayerExchange::UpdateFitness(absl::Time now) {
   for (int node = 0; node < links_.num_slots(); ++node) {
     NodeFitness& fitness = fitness_[node];
     fitness.fit = links_.is_fit(node);
     fitness.known = costs_.knows(node);
-    if (fitness.known) fitness.cost = costs_.CostOf(node, now);
+    fitness.cost = costs_.CostOf(node, now, round_trips_[node]);
   }
 }
 

@@ -85,6 +85,7 @@ class LayerExchange {
  private:
   void PlanLayer(absl::Time now);
   absl::Status AwaitAnybody(absl::Time now);
+  void AskRoundTrips(absl::Time now);
   void UpdateFitness(absl::Time now);
   void SendNext(int node);
   absl::Status Handle(const NodeEvent& event);
@@ -129,6 +130,7 @@ class LayerExchange {
   bool nobody_ = false;           // there was no member to plan for
   std::vector<size_t> num_sent_;  // parts, per node
   std::vector<NodeFitness> fitness_;
+  std::vector<absl::Duration> round_trips_;  // of nodes with stale costs
   ExpectedExperts expected_;
   std::vector<NodeWork> work_;
   std::vector<int64_t> num_late_;  // replies between steps, per node

@@ -5,6 +5,13 @@
 #include "common/base/status_macros.h"
 
 namespace deltafin {
+namespace {
+
+void Allow(int32_t id, std::vector<uint64_t>& mask) {
+  mask[id / 64] |= uint64_t{1} << (id % 64);
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<GrammarConstraint>> GrammarConstraint::Create(
     std::shared_ptr<const ByteGrammar> grammar, const Tokenizer& tokenizer) {
@@ -23,6 +30,7 @@ GrammarConstraint::GrammarConstraint(std::shared_ptr<const ByteGrammar> grammar,
                                      const ChatTokens& tokens)
     : vocabulary_(tokenizer.vocabulary()),
       trie_(tokenizer.trie()),
+      plain_tokens_(tokenizer.plain_tokens()),
       controls_({{tokens.open, kOpenSymbol},
                  {tokens.close, kCloseSymbol},
                  {tokens.sep, kSepSymbol},
@@ -38,7 +46,9 @@ absl::StatusOr<std::span<const uint64_t>> GrammarConstraint::Allowed() {
   if (const auto known = masks_.find(state_); known != masks_.end()) {
     return known->second;
   }
-  if (states_.size() > kMaxSize / 2) {
+  const bool are_masks_full = masks_.size() == kMaxMasks;
+  if (states_.size() > kMaxSize / 2 ||
+      (are_masks_full && states_.is_out_of_rows())) {
     state_ = states_.ForgetOthers(state_);
     masks_.clear();
   }
@@ -48,29 +58,46 @@ absl::StatusOr<std::span<const uint64_t>> GrammarConstraint::Allowed() {
 }
 
 absl::StatusOr<GrammarConstraint::Mask> GrammarConstraint::MakeMask() {
-  Mask mask((vocabulary_.size() + 63) / 64);
-  const auto allow = [&mask](int32_t id) {
-    mask[id / 64] |= uint64_t{1} << (id % 64);
-  };
+  const std::optional<size_t> plain = PlainCharacters();
+  Mask mask = plain_tokens_.Mask(plain.value_or(0));
+  RETURN_IF_ERROR(Walk(plain ? plain_tokens_.others() : trie_, mask));
+  for (const auto& [id, symbol] : controls_) {
+    if (states_.Next(state_, symbol) != GrammarStates::kDead) Allow(id, mask);
+  }
+  return mask;
+}
+
+std::optional<size_t> GrammarConstraint::PlainCharacters() {
+  GrammarStates::State state = state_;
+  for (size_t count = 0; count < plain_tokens_.longest(); ++count) {
+    const std::optional<GrammarStates::State> next = states_.NextPlain(state);
+    if (!next) return std::nullopt;
+    if (*next == GrammarStates::kDead) return count;
+    if (*next == state) break;
+    state = *next;
+  }
+  return plain_tokens_.longest();
+}
+
+absl::Status GrammarConstraint::Walk(const TokenTrie& trie, Mask& mask) {
   const int64_t work_before = states_.work();
   path_[0] = state_;
-  const std::span<const TokenTrie::Node> nodes = trie_.nodes();
+  const std::span<const TokenTrie::Node> nodes = trie.nodes();
   for (size_t i = 0; i < nodes.size();) {
     const TokenTrie::Node& node = nodes[i];
     const GrammarStates::State next =
         states_.Next(path_[node.depth - 1], node.byte);
     path_[node.depth] = next;
-    if (next != GrammarStates::kDead && node.token >= 0) allow(node.token);
+    if (next != GrammarStates::kDead && node.token >= 0) {
+      Allow(node.token, mask);
+    }
     i = next == GrammarStates::kDead ? node.next_beside : i + 1;
     if (states_.work() - work_before > kMaxWork || states_.size() > kMaxSize) {
       return absl::ResourceExhaustedError(
           "the schema can be read in too many ways at once");
     }
   }
-  for (const auto& [id, symbol] : controls_) {
-    if (states_.Next(state_, symbol) != GrammarStates::kDead) allow(id);
-  }
-  return mask;
+  return absl::OkStatus();
 }
 
 void GrammarConstraint::Accept(int32_t id) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "coordinator/frontend/byte_grammar.h"
 #include "coordinator/frontend/chat_tokens.h"
 #include "coordinator/frontend/grammar_states.h"
+#include "coordinator/frontend/plain_tokens.h"
 #include "coordinator/frontend/token_trie.h"
 #include "coordinator/frontend/tokenizer.h"
 
@@ -54,9 +56,15 @@ class GrammarConstraint final : public TokenConstraint {
                     const Tokenizer& tokenizer, const ChatTokens& tokens);
 
   absl::StatusOr<Mask> MakeMask();
+  // How many plain characters can come, as many as the longest plain token has
+  // at most; nullopt: that depends on them.
+  std::optional<size_t> PlainCharacters();
+  // Allows what a walk of `trie` finds.
+  absl::Status Walk(const TokenTrie& trie, Mask& mask);
 
   const Vocabulary& vocabulary_;
   const TokenTrie& trie_;
+  const PlainTokens& plain_tokens_;
   std::vector<std::pair<int32_t, GrammarSymbol>> controls_;
   GrammarStates states_;
   GrammarStates::State state_;

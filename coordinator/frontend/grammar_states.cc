@@ -7,7 +7,7 @@
 namespace deltafin {
 
 GrammarStates::GrammarStates(std::shared_ptr<const ByteGrammar> grammar)
-    : grammar_(std::move(grammar)), frames_(1) {}
+    : grammar_(std::move(grammar)), plain_steps_(grammar_), frames_(1) {}
 
 GrammarStates::State GrammarStates::start() {
   return Close({{grammar_->start(), 0}});
@@ -39,6 +39,19 @@ GrammarStates::State GrammarStates::FindNext(State state,
       }
       reached.push_back({edge.target, place.stack});
     }
+  }
+  return Close(std::move(reached));
+}
+
+// Between the bytes of a character each place goes on alone, so that the places
+// after it come in the same order as here.
+GrammarStates::State GrammarStates::FindNextPlain(State state) {
+  Places reached;
+  for (const Place& place : *states_[state].places) {
+    const PlainStep step = plain_steps_.Find(place.node);
+    if (step.kind == PlainStep::Kind::kDepends) return kDepends;
+    if (step.kind == PlainStep::Kind::kNowhere) continue;
+    reached.push_back({step.target, place.stack});
   }
   return Close(std::move(reached));
 }

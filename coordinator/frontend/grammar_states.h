@@ -7,12 +7,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "coordinator/frontend/byte_grammar.h"
+#include "coordinator/frontend/plain_steps.h"
 
 namespace deltafin {
 
@@ -36,6 +38,16 @@ class GrammarStates {
     if (row != nullptr && row[symbol] != kUnknown) return row[symbol];
     return MakeStep(state, symbol);
   }
+  // Where every plain character leads, as their bytes would one by one; nullopt
+  // where that depends on the character.
+  std::optional<State> NextPlain(State state) {
+    if (states_[state].next_plain == kUnknown) {
+      const State next = FindNextPlain(state);
+      states_[state].next_plain = next;
+    }
+    if (states_[state].next_plain == kDepends) return std::nullopt;
+    return states_[state].next_plain;
+  }
   // Whether the text so far is complete; it may go on nevertheless.
   bool is_complete(State state) const { return states_[state].is_complete; }
 
@@ -43,11 +55,14 @@ class GrammarStates {
   int64_t work() const { return work_; }
   // States, places in them and frames: what they take, some 100 bytes each.
   size_t size() const { return size_; }
+  // Whether further states keep no steps, so that each is made anew.
+  bool is_out_of_rows() const { return num_rows_ == kMaxRows; }
   // Forgets all states but `keep`; returns its new name.
   State ForgetOthers(State keep);
 
  private:
   static constexpr State kUnknown = -2;
+  static constexpr State kDepends = -3;
   // Steps are kept for as many states, 1 KiB each.
   static constexpr size_t kMaxRows = 1024;
   // Places followed in one step; each kept one is found through few others.
@@ -72,10 +87,12 @@ class GrammarStates {
   struct StateData {
     const Places* places = nullptr;  // with symbols to follow
     bool is_complete = false;
+    State next_plain = kUnknown;
   };
 
   State MakeStep(State state, GrammarSymbol symbol);
   State FindNext(State state, GrammarSymbol symbol);
+  State FindNextPlain(State state);
   // The state of what `places` reach without a symbol.
   State Close(Places places);
   void Follow(const Place& place, Places& reached);
@@ -85,6 +102,7 @@ class GrammarStates {
   bool HasSymbols(GrammarNode node) const;
 
   const std::shared_ptr<const ByteGrammar> grammar_;
+  PlainSteps plain_steps_;
   std::vector<Frame> frames_;
   absl::flat_hash_map<std::pair<GrammarNode, uint32_t>, uint32_t> frame_ids_;
   std::vector<StateData> states_;

@@ -17,40 +17,30 @@ std::string_view FinishName(FinishReason reason, bool has_calls) {
 
 }  // namespace
 
-ChatFormat::ChatFormat(AnswerIdentity identity, ChatFormatOptions options,
+ChatFormat::ChatFormat(AnswerIdentity identity, ChoicesFormatOptions options,
                        const Vocabulary& vocabulary, int num_choices)
-    : identity_(std::move(identity)),
-      options_(options),
-      vocabulary_(vocabulary),
+    : ChoicesFormat(std::move(identity), options, vocabulary),
       shown_(num_choices) {}
 
 std::string ChatFormat::Chunk(std::string_view choices,
                               std::string_view usage) const {
-  JsonObject chunk;
-  chunk.Text("id", identity_.id)
-      .Text("object", "chat.completion.chunk")
-      .Integer("created", absl::ToUnixSeconds(identity_.created))
-      .Text("model", identity_.model)
-      .Text("service_tier", "default")
-      .Text("system_fingerprint", identity_.fingerprint)
+  JsonObject chunk = Begun("chat.completion.chunk");
+  chunk.Text("service_tier", "default")
+      .Text("system_fingerprint", identity().fingerprint)
       .Json("choices", choices);
-  if (options_.include_usage) chunk.Json("usage", usage);
+  if (!usage.empty()) chunk.Json("usage", usage);
   return chunk.text();
 }
 
-std::string ChatFormat::DeltaChunk(int choice, std::string_view delta,
+ServerEvent ChatFormat::DeltaEvent(int choice, std::string_view delta,
                                    std::string_view logprobs,
                                    std::string_view finish_reason) const {
   JsonObject entry;
   entry.Integer("index", choice)
       .Json("delta", delta)
       .Json("logprobs", logprobs);
-  if (finish_reason.empty()) {
-    entry.Null("finish_reason");
-  } else {
-    entry.Text("finish_reason", finish_reason);
-  }
-  return Chunk(fmt::format("[{}]", entry.text()), "null");
+  AddFinishReason(finish_reason, entry);
+  return Event(entry.text());
 }
 
 std::string ChatFormat::CallJson(const ToolCallDelta& call,
@@ -62,7 +52,7 @@ std::string ChatFormat::CallJson(const ToolCallDelta& call,
     // Unique among the calls of a conversation, too.
     json.Text("id",
               fmt::format("call_{}_{}",
-                          identity_.id.substr(identity_.id.rfind('-') + 1),
+                          identity().id.substr(identity().id.rfind('-') + 1),
                           call.index + 1));
     json.Text("type", "function");
     function.Text("name", call.name);
@@ -95,43 +85,30 @@ std::vector<ServerEvent> ChatFormat::Piece(int choice,
   Shown& shown = shown_[choice];
   const bool is_first = !std::exchange(shown.has_begun, true);
   shown.has_calls |= !piece.calls.empty();
-  return {{"", DeltaChunk(choice, DeltaJson(piece, is_first),
-                          LogprobsJson(piece.tokens), "")}};
+  return {DeltaEvent(choice, DeltaJson(piece, is_first),
+                     LogprobsJson(piece.tokens), "")};
 }
 
 std::vector<ServerEvent> ChatFormat::ChoiceEnd(int choice,
                                                FinishReason reason) {
   Shown& shown = shown_[choice];
   const bool is_first = !std::exchange(shown.has_begun, true);
-  return {{"", DeltaChunk(choice, is_first ? DeltaJson({}, true) : "{}", "null",
-                          FinishName(reason, shown.has_calls))}};
-}
-
-std::vector<ServerEvent> ChatFormat::End(const AnswerUsage& usage) {
-  std::vector<ServerEvent> events;
-  if (options_.include_usage) {
-    events.push_back({"", Chunk("[]", UsageJson(usage))});
-  }
-  events.push_back({"", "[DONE]"});
-  return events;
-}
-
-std::vector<ServerEvent> ChatFormat::Error(const absl::Status& status) {
-  return ErrorEvent(status);
+  return {DeltaEvent(choice, is_first ? DeltaJson({}, true) : "{}", "null",
+                     FinishName(reason, shown.has_calls))};
 }
 
 std::optional<ServerEvent> ChatFormat::Nothing() const {
-  return ServerEvent{"", DeltaChunk(0, "{}", "null", "")};
+  return DeltaEvent(0, "{}", "null", "");
 }
 
 std::string ChatFormat::TokenJson(int32_t id, float logprob,
                                   std::string_view further) const {
   std::vector<std::string> bytes;
-  for (const char byte : vocabulary_.Bytes(id)) {
+  for (const char byte : vocabulary().Bytes(id)) {
     bytes.push_back(fmt::to_string(static_cast<unsigned char>(byte)));
   }
   JsonObject json;
-  json.Text("token", TokenText(vocabulary_, id))
+  json.Text("token", TokenText(vocabulary(), id))
       .Number("logprob", logprob)
       .Json("bytes", JsonArray(bytes));
   if (!further.empty()) json.Json("top_logprobs", further);
@@ -140,7 +117,7 @@ std::string ChatFormat::TokenJson(int32_t id, float logprob,
 
 std::string ChatFormat::LogprobsJson(
     std::span<const ScoredToken> tokens) const {
-  if (!options_.has_logprobs) return "null";
+  if (!options().has_logprobs) return "null";
   std::vector<std::string> content;
   for (const ScoredToken& token : tokens) {
     std::vector<std::string> top;
@@ -191,15 +168,11 @@ std::string ChatFormat::Whole(std::span<const Choice> choices,
                   FinishName(choice.finish_reason, !choice.text.calls.empty()))
             .text());
   }
-  return JsonObject()
-      .Text("id", identity_.id)
-      .Text("object", "chat.completion")
-      .Integer("created", absl::ToUnixSeconds(identity_.created))
-      .Text("model", identity_.model)
+  return Begun("chat.completion")
       .Json("choices", JsonArray(entries))
       .Json("usage", UsageJson(usage))
       .Text("service_tier", "default")
-      .Text("system_fingerprint", identity_.fingerprint)
+      .Text("system_fingerprint", identity().fingerprint)
       .text();
 }
 

@@ -7,25 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/frontend/openai_answer.h"
+#include "coordinator/frontend/openai_choices_format.h"
 
 namespace deltafin {
 
-struct ChatFormatOptions {
-  bool include_usage = false;  // a last event with the usage
-  bool has_logprobs = false;
-};
-
-class ChatFormat final : public AnswerFormat {
+class ChatFormat final : public ChoicesFormat {
  public:
   // `vocabulary` must outlive this.
-  ChatFormat(AnswerIdentity identity, ChatFormatOptions options,
+  ChatFormat(AnswerIdentity identity, ChoicesFormatOptions options,
              const Vocabulary& vocabulary, int num_choices);
 
   std::vector<ServerEvent> Piece(int choice, const ChoiceText& piece) override;
   std::vector<ServerEvent> ChoiceEnd(int choice, FinishReason reason) override;
-  std::vector<ServerEvent> End(const AnswerUsage& usage) override;
-  std::vector<ServerEvent> Error(const absl::Status& status) override;
   std::optional<ServerEvent> Nothing() const override;
   std::string Whole(std::span<const Choice> choices,
                     const AnswerUsage& usage) const override;
@@ -37,8 +30,9 @@ class ChatFormat final : public AnswerFormat {
     bool has_calls = false;
   };
 
-  std::string Chunk(std::string_view choices, std::string_view usage) const;
-  std::string DeltaChunk(int choice, std::string_view delta,
+  std::string Chunk(std::string_view choices,
+                    std::string_view usage) const override;
+  ServerEvent DeltaEvent(int choice, std::string_view delta,
                          std::string_view logprobs,
                          std::string_view finish_reason) const;
   std::string DeltaJson(const ChoiceText& piece, bool is_first) const;
@@ -48,9 +42,6 @@ class ChatFormat final : public AnswerFormat {
   std::string TokenJson(int32_t id, float logprob,
                         std::string_view further) const;
 
-  const AnswerIdentity identity_;
-  const ChatFormatOptions options_;
-  const Vocabulary& vocabulary_;
   std::vector<Shown> shown_;
 };
 

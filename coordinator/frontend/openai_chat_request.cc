@@ -6,13 +6,12 @@
 
 #include "common/base/status_macros.h"
 #include "coordinator/engine/logprobs.h"
-#include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/openai_conversation.h"
 #include "coordinator/frontend/openai_error.h"
 #include "coordinator/frontend/openai_format.h"
 #include "coordinator/frontend/openai_messages.h"
 #include "coordinator/frontend/openai_request.h"
 #include "coordinator/frontend/openai_shared_fields.h"
-#include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
@@ -91,28 +90,18 @@ constexpr OpenAiField kFields[] = {
      }},
     {"modalities", FieldType::kArray, kNull, ReadModalities},
     {"service_tier", FieldType::kString, kNull, ReadServiceTier},
-    {"store", FieldType::kBoolean, kNull,
-     [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
-       if (!BooleanOf(value)) return absl::OkStatus();
-       return NotSupported("store", "nothing is stored; only false is so");
-     }},
     {"audio", FieldType::kAny, kNull},
     {"function_call", FieldType::kAny, kNoNull},
     {"functions", FieldType::kAny, kNoNull},
-    {"metadata", FieldType::kAny, kNull},
     {"moderation", FieldType::kAny, kNull},
     {"prediction", FieldType::kAny, kNull},
-    {"prompt_cache_retention", FieldType::kAny, kNull},
     {"verbosity", FieldType::kAny, kNull},
     {"web_search_options", FieldType::kAny, kNoNull},
 };
 
-// A field is missing, or it makes no sense beside another one.
+// A field makes no sense beside another one.
 absl::Status CheckTogether(const OpenAiRequest& request,
                            const JsonValue& body) {
-  if (request.chat.messages.empty()) {
-    return FieldError("messages", "missing", "missing_required_parameter");
-  }
   if (request.max_tokens && request.max_completion_tokens &&
       *request.max_tokens != *request.max_completion_tokens) {
     return FieldError("max_tokens", "contradicts max_completion_tokens");
@@ -121,57 +110,23 @@ absl::Status CheckTogether(const OpenAiRequest& request,
       !request.generation.want_logprobs) {
     return FieldError("top_logprobs", "needs logprobs: true");
   }
-  if (!request.chat.tools_json.empty()) return absl::OkStatus();
-  for (const char* name : {"tool_choice", "parallel_tool_calls"}) {
-    if (body.Find(name) != nullptr) return FieldError(name, "needs tools");
+  if (request.chat.tools_json.empty() &&
+      body.Find("parallel_tool_calls") != nullptr) {
+    return FieldError("parallel_tool_calls", "needs tools");
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status ReadEffort(const std::string& effort, std::string_view field,
-                        OpenAiRequest& request) {
-  constexpr std::pair<std::string_view, Thinking> kEfforts[] = {
-      {"none", Thinking::kOff},
-      {"low", Thinking::kLow},
-      {"high", Thinking::kHigh},
-      {"max", Thinking::kMax}};
-  for (const auto& [name, thinking] : kEfforts) {
-    if (effort != name) continue;
-    request.chat.thinking = thinking;
-    return absl::OkStatus();
-  }
-  return NotSupported(field, "the model knows none, low, high and max");
-}
-
-absl::Status EncodeChatPrompt(const Tokenizer& tokenizer,
-                              const OpenAiModel& model, std::string_view field,
-                              OpenAiRequest& request) {
-  request.generation.max_new_tokens = request.max_completion_tokens.value_or(
-      request.max_tokens.value_or(std::numeric_limits<int>::max()));
-  request.text.chat = InitialChannel(request.chat.thinking);
-  absl::StatusOr<std::vector<int32_t>> ids =
-      EncodeChat(tokenizer, request.chat);
-  if (!ids.ok()) return WithField(ids.status(), field);
-  request.prompts.push_back(*std::move(ids));
-  return CheckPrompts(request, model, field);
-}
-
 OpenAiFields ChatFields() { return kFields; }
 
 absl::StatusOr<OpenAiRequest> ParseChatCompletion(std::string_view body,
                                                   const Tokenizer& tokenizer,
                                                   const OpenAiModel& model) {
-  OpenAiRequest request;
-  ASSIGN_OR_RETURN(const JsonValue object, ParseBody(body));
-  RETURN_IF_ERROR(ReadFields({kFields, SharedFields()}, object, request));
-  RETURN_IF_ERROR(CheckTogether(request, object));
-  RETURN_IF_ERROR(CheckShared(request, tokenizer.vocabulary().size(), model));
-  RETURN_IF_ERROR(
-      MakeGrammar("response_format", ObjectStyle::kNested, request));
-  RETURN_IF_ERROR(EncodeChatPrompt(tokenizer, model, "messages", request));
-  return request;
+  const ConversationForm form = {kFields, "messages", "response_format",
+                                 ObjectStyle::kNested, CheckTogether};
+  return ParseConversation(form, body, tokenizer, model);
 }
 
 }  // namespace deltafin

@@ -28,22 +28,16 @@ std::string NumberOrNull(std::optional<float> number) {
 }  // namespace
 
 CompletionFormat::CompletionFormat(AnswerIdentity identity,
-                                   CompletionFormatOptions options,
+                                   ChoicesFormatOptions options,
                                    const Vocabulary& vocabulary,
                                    int num_choices)
-    : identity_(std::move(identity)),
-      options_(options),
-      vocabulary_(vocabulary),
+    : ChoicesFormat(std::move(identity), options, vocabulary),
       offsets_(num_choices) {}
 
-std::string CompletionFormat::Body(std::string_view choices,
-                                   std::string_view usage) const {
-  JsonObject body;
-  body.Text("id", identity_.id)
-      .Text("object", "text_completion")
-      .Integer("created", absl::ToUnixSeconds(identity_.created))
-      .Text("model", identity_.model)
-      .Text("system_fingerprint", identity_.fingerprint)
+std::string CompletionFormat::Chunk(std::string_view choices,
+                                    std::string_view usage) const {
+  JsonObject body = Begun("text_completion");
+  body.Text("system_fingerprint", identity().fingerprint)
       .Json("choices", choices);
   if (!usage.empty()) body.Json("usage", usage);
   return body.text();
@@ -54,38 +48,34 @@ std::string CompletionFormat::ChoiceJson(int choice, std::string_view text,
                                          std::string_view finish_reason) {
   JsonObject json;
   json.Text("text", text).Integer("index", choice).Json("logprobs", logprobs);
-  if (finish_reason.empty()) {
-    json.Null("finish_reason");
-  } else {
-    json.Text("finish_reason", finish_reason);
-  }
+  AddFinishReason(finish_reason, json);
   return json.text();
 }
 
 std::string CompletionFormat::TopJson(const ScoredToken& token) const {
-  if (options_.top_logprobs == 0 || !token.logprob) return "null";
+  if (options().top_logprobs == 0 || !token.logprob) return "null";
   JsonObject top;
   for (const TokenLogprob& other : token.top) {
-    top.Number(TokenText(vocabulary_, other.id), other.logprob);
+    top.Number(TokenText(vocabulary(), other.id), other.logprob);
   }
   return top.text();
 }
 
 std::string CompletionFormat::LogprobsJson(std::span<const ScoredToken> tokens,
                                            int64_t& offset) const {
-  if (!options_.has_logprobs) return "null";
+  if (!options().has_logprobs) return "null";
   std::vector<std::string> texts;
   std::vector<std::string> scores;
   std::vector<std::string> tops;
   std::vector<std::string> offsets;
   for (const ScoredToken& token : tokens) {
-    texts.push_back(QuoteJson(TokenText(vocabulary_, token.id)));
+    texts.push_back(QuoteJson(TokenText(vocabulary(), token.id)));
     scores.push_back(NumberOrNull(token.logprob));
     tops.push_back(TopJson(token));
     offsets.push_back(fmt::to_string(offset));
-    offset += NumCharacters(vocabulary_.Bytes(token.id));
+    offset += NumCharacters(vocabulary().Bytes(token.id));
   }
-  const bool has_tops = options_.top_logprobs > 0;
+  const bool has_tops = options().top_logprobs > 0;
   return JsonObject()
       .Json("tokens", JsonArray(texts))
       .Json("token_logprobs", JsonArray(scores))
@@ -97,35 +87,16 @@ std::string CompletionFormat::LogprobsJson(std::span<const ScoredToken> tokens,
 std::vector<ServerEvent> CompletionFormat::Piece(int choice,
                                                  const ChoiceText& piece) {
   const std::string logprobs = LogprobsJson(piece.tokens, offsets_[choice]);
-  const std::string json = ChoiceJson(choice, piece.content, logprobs, "");
-  return {{"", Body(fmt::format("[{}]", json),
-                    options_.include_usage ? "null" : "")}};
+  return {Event(ChoiceJson(choice, piece.content, logprobs, ""))};
 }
 
 std::vector<ServerEvent> CompletionFormat::ChoiceEnd(int choice,
                                                      FinishReason reason) {
-  const std::string json = ChoiceJson(choice, "", "null", FinishName(reason));
-  return {{"", Body(fmt::format("[{}]", json),
-                    options_.include_usage ? "null" : "")}};
-}
-
-std::vector<ServerEvent> CompletionFormat::End(const AnswerUsage& usage) {
-  std::vector<ServerEvent> events;
-  if (options_.include_usage) {
-    events.push_back({"", Body("[]", UsageJson(usage))});
-  }
-  events.push_back({"", "[DONE]"});
-  return events;
-}
-
-std::vector<ServerEvent> CompletionFormat::Error(const absl::Status& status) {
-  return ErrorEvent(status);
+  return {Event(ChoiceJson(choice, "", "null", FinishName(reason)))};
 }
 
 std::optional<ServerEvent> CompletionFormat::Nothing() const {
-  const std::string json = ChoiceJson(0, "", "null", "");
-  return ServerEvent{"", Body(fmt::format("[{}]", json),
-                              options_.include_usage ? "null" : "")};
+  return Event(ChoiceJson(0, "", "null", ""));
 }
 
 std::string CompletionFormat::Whole(std::span<const Choice> choices,
@@ -138,7 +109,7 @@ std::string CompletionFormat::Whole(std::span<const Choice> choices,
                                  LogprobsJson(choice.text.tokens, offset),
                                  FinishName(choice.finish_reason)));
   }
-  return Body(JsonArray(entries), UsageJson(usage));
+  return Chunk(JsonArray(entries), UsageJson(usage));
 }
 
 }  // namespace deltafin

@@ -8,32 +8,25 @@
 #include <string_view>
 #include <vector>
 
-#include "coordinator/frontend/openai_answer.h"
+#include "coordinator/frontend/openai_choices_format.h"
 
 namespace deltafin {
 
-struct CompletionFormatOptions {
-  bool include_usage = false;  // a last event with the usage
-  bool has_logprobs = false;
-  int top_logprobs = 0;
-};
-
-class CompletionFormat final : public AnswerFormat {
+class CompletionFormat final : public ChoicesFormat {
  public:
   // `vocabulary` must outlive this.
-  CompletionFormat(AnswerIdentity identity, CompletionFormatOptions options,
+  CompletionFormat(AnswerIdentity identity, ChoicesFormatOptions options,
                    const Vocabulary& vocabulary, int num_choices);
 
   std::vector<ServerEvent> Piece(int choice, const ChoiceText& piece) override;
   std::vector<ServerEvent> ChoiceEnd(int choice, FinishReason reason) override;
-  std::vector<ServerEvent> End(const AnswerUsage& usage) override;
-  std::vector<ServerEvent> Error(const absl::Status& status) override;
   std::optional<ServerEvent> Nothing() const override;
   std::string Whole(std::span<const Choice> choices,
                     const AnswerUsage& usage) const override;
 
  private:
-  std::string Body(std::string_view choices, std::string_view usage) const;
+  std::string Chunk(std::string_view choices,
+                    std::string_view usage) const override;
   static std::string ChoiceJson(int choice, std::string_view text,
                                 std::string_view logprobs,
                                 std::string_view finish_reason);
@@ -42,9 +35,6 @@ class CompletionFormat final : public AnswerFormat {
                            int64_t& offset) const;
   std::string TopJson(const ScoredToken& token) const;
 
-  const AnswerIdentity identity_;
-  const CompletionFormatOptions options_;
-  const Vocabulary& vocabulary_;
   std::vector<int64_t> offsets_;  // of the stream, by choice
 };
 

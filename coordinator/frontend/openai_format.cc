@@ -16,14 +16,16 @@ namespace {
 
 constexpr char kSchemaStyleMember[] = "json_schema";
 
-absl::Status ReadSchema(ObjectReader& object, OpenAiRequest& request) {
-  std::string& name = request.response_schema_name;
-  bool is_strict = false;
+absl::Status ReadName(ObjectReader& object, std::string& name) {
   RETURN_IF_ERROR(object.RequireString("name", name));
-  if (!IsFunctionName(name)) {
-    return FieldError(object.PathOf("name"),
-                      "expected 1 to 64 letters, digits, '_' and '-'");
-  }
+  if (IsFunctionName(name)) return absl::OkStatus();
+  return FieldError(object.PathOf("name"),
+                    "expected 1 to 64 letters, digits, '_' and '-'");
+}
+
+absl::Status ReadSchema(ObjectReader& object, OpenAiRequest& request) {
+  bool is_strict = false;
+  RETURN_IF_ERROR(ReadName(object, request.response_schema_name));
   RETURN_IF_ERROR(
       object.ReadString("description", request.response_schema_description));
   // Every answer is held to its schema.
@@ -90,7 +92,7 @@ absl::Status ReadToolChoice(const JsonValue& value, ObjectStyle style,
   }
   request.chat.tool_choice = ToolChoice::kRequired;
   if (style == ObjectStyle::kFlat) {
-    RETURN_IF_ERROR(object.RequireString("name", request.chat.tool_name));
+    RETURN_IF_ERROR(ReadName(object, request.chat.tool_name));
     return object.RefuseOthers();
   }
   ASSIGN_OR_RETURN(const JsonValue* function,
@@ -98,7 +100,7 @@ absl::Status ReadToolChoice(const JsonValue& value, ObjectStyle style,
   RETURN_IF_ERROR(object.RefuseOthers());
   ASSIGN_OR_RETURN(ObjectReader inner,
                    ObjectReader::Open(*function, "tool_choice.function"));
-  RETURN_IF_ERROR(inner.RequireString("name", request.chat.tool_name));
+  RETURN_IF_ERROR(ReadName(inner, request.chat.tool_name));
   return inner.RefuseOthers();
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/openai_conversation.h"
 #include "coordinator/frontend/openai_error.h"
 #include "coordinator/frontend/openai_format.h"
 #include "coordinator/frontend/openai_object.h"
@@ -23,9 +23,10 @@ absl::Status ReadReasoning(const JsonValue& value, OpenAiRequest& request) {
   RETURN_IF_ERROR(object.RequireEmpty("summary"));
   RETURN_IF_ERROR(object.RequireEmpty("generate_summary"));
   std::string effort;
+  const bool has_effort = object.Find("effort") != nullptr;
   RETURN_IF_ERROR(object.ReadString("effort", effort));
   RETURN_IF_ERROR(object.RefuseOthers());
-  if (effort.empty()) return absl::OkStatus();
+  if (!has_effort) return absl::OkStatus();
   return ReadEffort(effort, "reasoning.effort", request);
 }
 
@@ -76,11 +77,6 @@ constexpr OpenAiField kFields[] = {
        request.chat.parallel_tool_calls = BooleanOf(value);
        return absl::OkStatus();
      }},
-    {"store", FieldType::kBoolean, kNull,
-     [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
-       if (!BooleanOf(value)) return absl::OkStatus();
-       return NotSupported("store", "nothing is stored; only false is so");
-     }},
     {"truncation", FieldType::kString, kNull,
      [](const JsonValue& value, OpenAiRequest& /*request*/) -> absl::Status {
        if (value.text == "disabled") return absl::OkStatus();
@@ -95,28 +91,20 @@ constexpr OpenAiField kFields[] = {
     {"conversation", FieldType::kAny, kNull},
     {"include", FieldType::kAny, kNull},
     {"max_tool_calls", FieldType::kAny, kNull},
-    {"metadata", FieldType::kAny, kNull},
     {"previous_response_id", FieldType::kAny, kNull},
     {"prompt", FieldType::kAny, kNull},
-    {"prompt_cache_retention", FieldType::kAny, kNull},
     {"service_tier", FieldType::kAny, kNull},
     {"top_logprobs", FieldType::kAny, kNull},
 };
 
 absl::Status CheckTogether(const OpenAiRequest& request,
-                           const JsonValue& body) {
-  if (request.chat.messages.empty()) {
-    return FieldError("input", "missing", "missing_required_parameter");
-  }
+                           const JsonValue& /*body*/) {
   const StreamOptions options =
       request.stream_options.value_or(StreamOptions());
   if (options.include_usage || options.empty_delta) {
     return NotSupported("stream_options",
                         "responses always end with their usage, and have no "
                         "empty event");
-  }
-  if (request.chat.tools_json.empty() && body.Find("tool_choice") != nullptr) {
-    return FieldError("tool_choice", "needs tools");
   }
   return absl::OkStatus();
 }
@@ -128,21 +116,9 @@ OpenAiFields ResponseFields() { return kFields; }
 absl::StatusOr<OpenAiRequest> ParseResponseRequest(std::string_view body,
                                                    const Tokenizer& tokenizer,
                                                    const OpenAiModel& model) {
-  OpenAiRequest request;
-  ASSIGN_OR_RETURN(const JsonValue object, ParseBody(body));
-  RETURN_IF_ERROR(ReadFields({kFields, SharedFields()}, object, request));
-  RETURN_IF_ERROR(CheckTogether(request, object));
-  RETURN_IF_ERROR(CheckShared(request, tokenizer.vocabulary().size(), model));
-  RETURN_IF_ERROR(MakeGrammar("text.format", ObjectStyle::kFlat, request));
-  if (!request.instructions.empty()) {
-    ChatMessage instructions;
-    instructions.role = ChatRole::kSystem;
-    instructions.content = {request.instructions};
-    request.chat.messages.insert(request.chat.messages.begin(),
-                                 std::move(instructions));
-  }
-  RETURN_IF_ERROR(EncodeChatPrompt(tokenizer, model, "input", request));
-  return request;
+  const ConversationForm form = {kFields, "input", "text.format",
+                                 ObjectStyle::kFlat, CheckTogether};
+  return ParseConversation(form, body, tokenizer, model);
 }
 
 }  // namespace deltafin

@@ -162,17 +162,16 @@ void OpenAiService::Start(Endpoint endpoint, OpenAiRequest request,
 
 std::unique_ptr<AnswerFormat> OpenAiService::MakeFormat(
     Endpoint endpoint, const OpenAiRequest& request) const {
-  const bool include_usage =
-      request.stream_options.value_or(StreamOptions()).include_usage;
-  const GenerationRequest& drawn = request.generation;
+  const ChoicesFormatOptions options = {
+      request.stream_options.value_or(StreamOptions()).include_usage,
+      request.generation.want_logprobs, request.generation.top_logprobs};
   AnswerIdentity identity = {"", options_.clock->Now(), options_.model.name,
                              options_.model.fingerprint};
   if (endpoint == Endpoint::kChat) {
     identity.id = "chatcmpl-" + RandomId();
-    return std::make_unique<ChatFormat>(
-        std::move(identity),
-        ChatFormatOptions{include_usage, drawn.want_logprobs},
-        tokenizer_.vocabulary(), NumChoices(request));
+    return std::make_unique<ChatFormat>(std::move(identity), options,
+                                        tokenizer_.vocabulary(),
+                                        NumChoices(request));
   }
   if (endpoint == Endpoint::kResponse) {
     identity.id = "resp_" + RandomId();
@@ -180,11 +179,9 @@ std::unique_ptr<AnswerFormat> OpenAiService::MakeFormat(
                                              ResponseEcho(request));
   }
   identity.id = "cmpl-" + RandomId();
-  return std::make_unique<CompletionFormat>(
-      std::move(identity),
-      CompletionFormatOptions{include_usage, drawn.want_logprobs,
-                              drawn.top_logprobs},
-      tokenizer_.vocabulary(), NumChoices(request));
+  return std::make_unique<CompletionFormat>(std::move(identity), options,
+                                            tokenizer_.vocabulary(),
+                                            NumChoices(request));
 }
 
 absl::StatusOr<std::shared_ptr<AnswerWriter>> OpenAiService::MakeWriter(

@@ -24,15 +24,6 @@ OpenAiFields ResponseFields();
 // caller, which changes nothing.
 absl::Status AcceptField(const JsonValue& value, OpenAiRequest& request);
 
-// Reads of chats. Errors: INVALID_ARGUMENT by FieldError.
-absl::Status ReadEffort(const std::string& effort, std::string_view field,
-                        OpenAiRequest& request);
-// Renders the chat into the request's prompt and settles its length. `field` is
-// what the chat came from. Errors: those of EncodeChat and CheckPrompts.
-absl::Status EncodeChatPrompt(const Tokenizer& tokenizer,
-                              const OpenAiModel& model, std::string_view field,
-                              OpenAiRequest& request);
-
 // The body's object. Errors: INVALID_ARGUMENT by FieldError.
 absl::StatusOr<JsonValue> ParseBody(std::string_view body);
 

@@ -5,10 +5,20 @@
 #include <string_view>
 
 namespace deltafin {
+namespace {
 
-TokenTrie::TokenTrie(const Vocabulary& vocabulary) {
+std::vector<int32_t> OrdinaryIds(const Vocabulary& vocabulary) {
   std::vector<int32_t> ids(vocabulary.base());
   std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+}  // namespace
+
+TokenTrie::TokenTrie(const Vocabulary& vocabulary)
+    : TokenTrie(vocabulary, OrdinaryIds(vocabulary)) {}
+
+TokenTrie::TokenTrie(const Vocabulary& vocabulary, std::vector<int32_t> ids) {
   std::sort(ids.begin(), ids.end(), [&](int32_t a, int32_t b) {
     return vocabulary.Bytes(a) < vocabulary.Bytes(b);
   });

@@ -1,7 +1,7 @@
 // coordinator/frontend/token_trie.h
 //
-// The ordinary tokens of a vocabulary as a tree of their bytes, so that one
-// walk finds every token that a grammar allows. Immutable; thread-safe.
+// Ordinary tokens of a vocabulary as a tree of their bytes, so that one walk
+// finds all of them that a grammar allows. Immutable; thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -23,12 +23,15 @@ class TokenTrie {
     uint8_t byte = 0;
   };
 
+  // Of all ordinary tokens.
   explicit TokenTrie(const Vocabulary& vocabulary);
+  // Of these alone, each once.
+  TokenTrie(const Vocabulary& vocabulary, std::vector<int32_t> ids);
 
   std::span<const Node> nodes() const { return nodes_; }
   // The longest token's bytes.
   size_t depth() const { return depth_; }
-  // Whether each byte is a token, so that every text can be spelled.
+  // Whether each byte is a token of it, so that every text can be spelled.
   bool has_all_bytes() const { return has_all_bytes_; }
 
  private:

@@ -99,11 +99,21 @@ Tokenizer::Tokenizer(Vocabulary vocabulary)
 
 Tokenizer::~Tokenizer() = default;
 
-const TokenTrie& Tokenizer::trie() const {
-  std::call_once(trie_once_, [this] {
+void Tokenizer::MakeTries() const {
+  std::call_once(tries_once_, [this] {
     trie_ = std::make_unique<const TokenTrie>(vocabulary_);
+    plain_tokens_ = std::make_unique<const PlainTokens>(vocabulary_);
   });
+}
+
+const TokenTrie& Tokenizer::trie() const {
+  MakeTries();
   return *trie_;
+}
+
+const PlainTokens& Tokenizer::plain_tokens() const {
+  MakeTries();
+  return *plain_tokens_;
 }
 
 absl::StatusOr<std::vector<int32_t>> Tokenizer::Encode(std::string_view utf8,

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/frontend/plain_tokens.h"
 #include "coordinator/frontend/token_trie.h"
 #include "coordinator/frontend/vocabulary.h"
 
@@ -56,18 +57,22 @@ class Tokenizer {
   absl::StatusOr<std::string> Decode(std::span<const int32_t> ids) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  // Made on the first call, which takes some tenths of a second at K3's
-  // vocabulary.
+  // Both are made on the first call of either, which takes some tenths of a
+  // second at K3's vocabulary.
   const TokenTrie& trie() const;
+  const PlainTokens& plain_tokens() const;
 
   // The reserved token spelled so. Errors: FAILED_PRECONDITION: this model has
   // no such token.
   absl::StatusOr<int32_t> ControlId(std::string_view spelling) const;
 
  private:
+  void MakeTries() const;
+
   const Vocabulary vocabulary_;
-  mutable std::once_flag trie_once_;
+  mutable std::once_flag tries_once_;
   mutable std::unique_ptr<const TokenTrie> trie_;
+  mutable std::unique_ptr<const PlainTokens> plain_tokens_;
 };
 
 }  // namespace deltafin

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 # The shared libraries of Debian 12 that `ldd` names for both programs.
 run_packages=(
   libgrpc++1.51 libgrpc29 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libsimdjson14
-  ca-certificates librocksdb7.8 libssl3 libxxhash0
+  ca-certificates libcurl4 librocksdb7.8 libssl3 libxxhash0
 )
 
 case "${1:-}" in

@@ -14,20 +14,31 @@ absl::StatusOr<std::unique_ptr<ExpertCache>> ExpertCache::Create(
   const size_t num_slots = capacity_bytes / slot_bytes;
   ASSIGN_OR_RETURN(AlignedBuffer memory,
                    AlignedBuffer::Allocate(num_slots * slot_bytes));
+  std::vector<uint8_t*> slots(num_slots);
+  for (size_t i = 0; i < num_slots; ++i) {
+    slots[i] = memory.data() + i * slot_bytes;
+  }
   return std::unique_ptr<ExpertCache>(
-      new ExpertCache(std::move(memory), slot_bytes, num_slots, half_life));
+      new ExpertCache(std::move(memory), slots, slot_bytes, half_life));
 }
 
-ExpertCache::ExpertCache(AlignedBuffer memory, size_t slot_bytes,
-                         size_t num_slots, double half_life)
+std::unique_ptr<ExpertCache> ExpertCache::Over(
+    const std::vector<uint8_t*>& slots, size_t slot_bytes, double half_life) {
+  return std::unique_ptr<ExpertCache>(
+      new ExpertCache(AlignedBuffer(), slots, slot_bytes, half_life));
+}
+
+ExpertCache::ExpertCache(AlignedBuffer memory,
+                         const std::vector<uint8_t*>& slots, size_t slot_bytes,
+                         double half_life)
     : memory_(std::move(memory)),
       slot_bytes_(slot_bytes),
-      entries_(num_slots),
-      num_slots_(num_slots),
+      entries_(slots.size()),
+      num_slots_(slots.size()),
       heat_(half_life) {
-  free_.reserve(num_slots);
-  for (size_t i = num_slots; i-- > 0;) {
-    entries_[i].bytes_ = memory_.data() + i * slot_bytes;
+  free_.reserve(num_slots_);
+  for (size_t i = num_slots_; i-- > 0;) {
+    entries_[i].bytes_ = slots[i];
     free_.push_back(&entries_[i]);
   }
 }

@@ -73,6 +73,11 @@ class ExpertCache {
   static absl::StatusOr<std::unique_ptr<ExpertCache>> Create(
       size_t slice_bytes, size_t capacity_bytes, double half_life);
 
+  // Over the memory of somebody else, as a card's: the address of each slot. It
+  // is never read or written here. REQUIRES: Resize is not called.
+  static std::unique_ptr<ExpertCache> Over(const std::vector<uint8_t*>& slots,
+                                           size_t slot_bytes, double half_life);
+
   static size_t SlotBytes(size_t slice_bytes) {
     return (slice_bytes + 63) / 64 * 64;
   }
@@ -120,8 +125,8 @@ class ExpertCache {
   uint64_t evictions() const { return evictions_; }
 
  private:
-  ExpertCache(AlignedBuffer memory, size_t slot_bytes, size_t num_slots,
-              double half_life);
+  ExpertCache(AlignedBuffer memory, const std::vector<uint8_t*>& slots,
+              size_t slot_bytes, double half_life);
 
   void Rest(Entry* entry, Rank rank);
   void Wake(Entry* entry);

@@ -7,7 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "kernels/expert_tiles.h"
+#include "expert_node/storage/slice_check.h"
 
 namespace deltafin {
 namespace {
@@ -207,7 +207,8 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
     RETURN_IF_ERROR(AddContext(read, NameOf(expert, piece)));
     for (int i = begin; i < begin + piece.count; ++i) {
       const int slice = run.first + i;
-      const absl::Status good = CheckSlice(slice, out[i], held.digests[i]);
+      const absl::Status good =
+          CheckSlice(header_.shape, slice, out[i], held.digests[i]);
       if (!good.ok()) return Drop(expert, {slice, 1}, held.removals, good);
       ready(slice);
     }
@@ -253,18 +254,6 @@ absl::Status LayerRecords::ReadSlices(RecordFile& data, int expert,
     from += part.size();
   }
   return absl::OkStatus();
-}
-
-absl::Status LayerRecords::CheckSlice(int slice, const uint8_t* bytes,
-                                      const Xxh128& digest) const {
-  const size_t size = BytesOf(SliceRun{slice, 1});
-  if (Xxh3Digest({bytes, size}) != digest) {
-    return absl::DataLossError("the bytes differ from their digest");
-  }
-  const ptrdiff_t nan = FindNanScaleInSlice(header_.shape, slice, bytes);
-  if (nan < 0) return absl::OkStatus();
-  return absl::DataLossError(
-      fmt::format("scale byte 255 (NaN) at byte {} of slice {}", nan, slice));
 }
 
 }  // namespace deltafin

@@ -110,8 +110,6 @@ class LayerRecords {
   template <typename Out>
   absl::Status ReadFrom(RecordFile& data, uint64_t offset, Out out,
                         uint64_t bytes);
-  absl::Status CheckSlice(int slice, const uint8_t* bytes,
-                          const Xxh128& digest) const;
   // The verdict on a copy that cannot be used: NOT_FOUND when it was removed
   // meanwhile, else `why`, and it is dropped.
   absl::Status Drop(int expert, SliceRun run, uint64_t removals,

@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 #include <system_error>
+#include <thread>
 #include <utility>
 
+#include "common/base/aligned_buffer.h"
 #include "common/base/file_io.h"
 #include "common/base/manifest.h"
 #include "common/base/model_directory.h"
 #include "common/base/status_macros.h"
 #include "expert_node/storage/record_reader.h"
 #include "expert_node/storage/released_identity.h"
-#include "expert_node/storage/shard_digest.h"
-#include "expert_node/storage/shard_table.h"
+#include "expert_node/storage/shard_comparison.h"
 
 namespace deltafin {
 namespace {
@@ -99,6 +99,12 @@ class ModelChecker {
     if (!json.ok() || !manifest.ok()) return;
     const absl::StatusOr<ModelSpec> spec = ModelSpec::Parse(*json);
     if (!spec.ok()) return;
+    absl::StatusOr<AlignedBuffer> record =
+        AlignedBuffer::Allocate(spec->expert_shape().stride_bytes());
+    if (!record.ok()) {
+      return AddFile(paths_.experts_folder(), TextOf(record.status()));
+    }
+    record_ = *std::move(record);
     for (int layer = 0; layer < spec->num_hidden_layers; ++layer) {
       if (!spec->is_moe(layer)) continue;
       check_.experts_total += spec->num_experts;
@@ -111,21 +117,19 @@ class ModelChecker {
 
   // Shards whose experts are all here.
   void CheckShards(const ModelSpec& spec, const Manifest& manifest) {
-    const auto table = ShardTable::Load(paths_, manifest);
-    if (!table.ok()) return AddFile(paths_.dir(), TextOf(table.status()));
-    for (const ShardLayout& shard : (*table)->shards()) {
-      const absl::StatusOr<std::string> sha256 = DigestOfInstalledShard(
-          spec, paths_, shard, records_, [this](uint64_t n) { Advance(n); });
-      if (absl::IsNotFound(sha256.status())) continue;
-      const auto entry =
-          std::ranges::find(manifest.entries, shard.name, &ManifestEntry::file);
-      const std::string got = sha256.ok() ? *sha256 : TextOf(sha256.status());
-      if (got == entry->sha256) continue;
-      shards_differ_ = true;
-      AddFile(shard.name,
-              fmt::format("put together again is not what was released: {} "
-                          "instead of the SHA-256 {}",
-                          got, entry->sha256));
+    ShardComparisonOptions options;
+    options.threads = static_cast<int>(std::thread::hardware_concurrency());
+    options.advance = [this](uint64_t bytes) {
+      Advance(bytes);
+      return absl::OkStatus();
+    };
+    const auto differences = CompareShards(spec, paths_, manifest, options);
+    if (!differences.ok()) {
+      return AddFile(paths_.dir(), TextOf(differences.status()));
+    }
+    records_damaged_ = records_damaged_ || !differences->empty();
+    for (const ShardDifference& difference : *differences) {
+      AddFile(difference.shard, difference.problem);
     }
   }
 
@@ -149,7 +153,6 @@ class ModelChecker {
       if (reader.ok()) AddDamagedEntries(*reader, path, header.layer);
       Add(std::move(missing));
     }
-    if (reader.ok()) records_.emplace(header.layer, *std::move(reader));
   }
 
   // Of no interest where other entries say the same.
@@ -173,7 +176,6 @@ class ModelChecker {
         header.layer,
         {expert},
         {}};
-    record_.resize(shape.payload_bytes());
     for (int slice = 0; slice < shape.num_slices(); ++slice) {
       if (!reader.Holds(expert, slice)) continue;
       const absl::Status status = CheckSlice(reader, shape, expert, slice);
@@ -183,7 +185,7 @@ class ModelChecker {
     }
     if (deep_ && damaged.slices.empty() && reader.HoldsAll(expert) &&
         reader.identity(expert).has_value() &&
-        IdentityOfRecord(shape, record_) !=
+        IdentityOfRecord(shape, record_.bytes()) !=
             Sha256HexOf(*reader.identity(expert))) {
       damaged.problem = "has not the SHA-256 of the released bytes";
     }
@@ -199,7 +201,7 @@ class ModelChecker {
     if (!deep_) return reader.CheckThere(expert, slice);
     Advance(bytes);
     return reader.ReadSlice(expert, slice,
-                            std::span(record_).subspan(begin, bytes));
+                            record_.bytes().subspan(begin, bytes));
   }
 
   void NameCommand() {
@@ -207,13 +209,6 @@ class ModelChecker {
     if (!resumable_) {
       check_.command = fmt::format(
           "deltafin setup --full --model REPO@REV --dir {}", paths_.dir());
-      return;
-    }
-    if (shards_differ_) {
-      check_.command = fmt::format(
-          "rm -r {0} && deltafin setup --{1} {2} {3} --dir {0}", paths_.dir(),
-          check_.experts == InstallOrigin::Experts::kAll ? "full" : "stream",
-          check_.source.starts_with('/') ? "--from" : "--model", check_.source);
       return;
     }
     check_.command =
@@ -236,11 +231,9 @@ class ModelChecker {
   const bool deep_;
   const std::function<void(uint64_t, uint64_t)>& progress_;
   ModelCheck check_;
-  std::vector<uint8_t> record_;
+  AlignedBuffer record_;
   bool resumable_ = true;
   bool records_damaged_ = false;
-  bool shards_differ_ = false;
-  std::map<int, RecordReader> records_;  // by layer
   uint64_t done_ = 0;
   uint64_t total_ = 0;
 };

@@ -154,13 +154,31 @@ absl::Status ModelInstaller::Run() {
   ASSIGN_OR_RETURN(const FolderLock lock,
                    FolderLock::Take(paths_.dir(), "deltafin setup"));
   RETURN_IF_ERROR(ClaimFolder());
+  RETURN_IF_ERROR(
+      InstallAll(options_.check_experts ? Check::kExperts : Check::kNone));
+  if (!options_.compare_shards) return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto differences, FindDifferences());
+  if (differences.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(DropShards(differences));
+  RETURN_IF_ERROR(InstallAll(Check::kNone));
+  ASSIGN_OR_RETURN(differences, FindDifferences());
+  if (differences.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(DropShards(differences));
+  return absl::DataLossError(fmt::format(
+      "{}: {} {}; it came twice like that from {} and was removed: the source "
+      "or the way from it is damaged",
+      paths_.dir(), differences[0].shard, differences[0].problem,
+      source_.name()));
+}
+
+absl::Status ModelInstaller::InstallAll(Check check) {
   RETURN_IF_ERROR(RemoveDamaged());
   RETURN_IF_ERROR(InstallSmallFiles());
   RETURN_IF_ERROR(InstallManifest());
   RETURN_IF_ERROR(InstallHeaders());
   RETURN_IF_ERROR(InstallSpine());
   RETURN_IF_ERROR(SealFiles());
-  return InstallExperts();
+  return InstallExperts(check);
 }
 
 absl::Status ModelInstaller::ClaimFolder() {
@@ -179,10 +197,11 @@ absl::Status ModelInstaller::ClaimFolder() {
   return WriteUnlessSame(paths_.source(), opened_.origin.Text());
 }
 
-absl::Status ModelInstaller::InstallExperts() {
+absl::Status ModelInstaller::InstallExperts(Check check) {
   ASSIGN_OR_RETURN(const Manifest manifest,
                    ManifestOfDirectory(paths_.dir(), "", {}));
-  if (options_.check_experts) {
+  if (check == Check::kExperts) {
+    RETURN_IF_ERROR(CompareAllAgain());
     RETURN_IF_ERROR(RemoveUnreadableIndexes(paths_.experts_folder(), spec_));
   }
   RecordStoreOptions record_options;
@@ -194,7 +213,7 @@ absl::Status ModelInstaller::InstallExperts() {
                                      record_options));
   const ExpertInstallOptions install = {options_.parallel, options_.progress,
                                         options_.cancelled};
-  if (options_.check_experts) {
+  if (check == Check::kExperts) {
     RETURN_IF_ERROR(DropDamagedSlices(*records, install));
   }
   if (opened_.origin.experts == InstallOrigin::Experts::kOnDemand) {
@@ -202,6 +221,7 @@ absl::Status ModelInstaller::InstallExperts() {
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const ShardTable> table,
                    ShardTable::Load(paths_, manifest));
+  RETURN_IF_ERROR(ForgetIncompleteShards(*records, *table));
   SourceStore store(spec_, [&]() -> absl::StatusOr<ExpertSource> {
     return ExpertSource{opened_.source, table};
   });

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@
 #include "expert_node/storage/install_origin.h"
 #include "expert_node/storage/install_plan.h"
 #include "expert_node/storage/model_source.h"
+#include "expert_node/storage/record_store.h"
+#include "expert_node/storage/shard_comparison.h"
+#include "expert_node/storage/shard_table.h"
 
 namespace deltafin {
 
@@ -31,6 +35,9 @@ struct InstallOptions {
   uint64_t reserve_bytes = uint64_t{1} << 30;
   // Reads the experts that are there and fetches damaged ones again.
   bool check_experts = false;
+  // Compares every shard that was installed with its released SHA-256, at the
+  // end: no list tells the digest of an expert on its way.
+  bool compare_shards = true;
   InstallProgress progress;         // may be empty
   std::function<bool()> cancelled;  // asked by any thread; may be empty
 };
@@ -51,9 +58,11 @@ class ModelInstaller {
 
   const InstallPlan& plan() const { return plan_; }
 
-  // Installs everything that the origin asks for. Blocks. Errors: CANCELLED;
-  // DATA_LOSS for bytes that are not the released ones; UNAVAILABLE when
-  // another process installs there; those of source and file system.
+  // Installs everything that the origin asks for; shards that arrived other
+  // than they were released are fetched a second time. Blocks. Errors:
+  // CANCELLED; DATA_LOSS for bytes that are not the released ones, which are
+  // gone then; UNAVAILABLE when another process installs there; those of source
+  // and file system.
   absl::Status Run();
 
  private:
@@ -61,6 +70,8 @@ class ModelInstaller {
                  InstallOptions options);
 
   absl::Status MakePlan();
+  enum class Check { kNone, kExperts };
+  absl::Status InstallAll(Check check);
   const SourceFile* FindFile(const std::string& name) const;
   absl::Status ClaimFolder();
   // Removes what differs from DIR/files, so that it is fetched again.
@@ -74,7 +85,15 @@ class ModelInstaller {
   absl::Status SealFiles();
   // Files that were fetched again are what they were.
   absl::Status CheckRefetched() const;
-  absl::Status InstallExperts();
+  absl::Status InstallExperts(Check check);
+  // The shards that differ, of those that were not compared yet.
+  absl::StatusOr<std::vector<ShardDifference>> FindDifferences();
+  // Removes all that came of these shards, so that it is fetched again.
+  absl::Status DropShards(std::span<const ShardDifference> shards);
+  absl::Status CompareAllAgain();  // as if none had been compared
+  // Shards of which an expert is missing will be compared again.
+  absl::Status ForgetIncompleteShards(const RecordStore& records,
+                                      const ShardTable& table);
   absl::Status Download(ModelSource& from, const SourceFile& file,
                         const std::string& path, std::string_view step);
   absl::Status CheckCancelled() const;

@@ -4,7 +4,7 @@
 
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "kernels/expert_tiles.h"
+#include "expert_node/storage/slice_check.h"
 
 namespace deltafin {
 namespace {
@@ -77,15 +77,8 @@ absl::Status PeerStore::Take(int slice, std::span<const uint8_t> bytes,
     return absl::DataLossError(fmt::format("slice {} has {} bytes, want {}",
                                            slice, bytes.size(), want));
   }
-  if (!(Xxh3Digest(bytes) == digest)) {
-    return absl::DataLossError(
-        fmt::format("slice {} differs from its digest", slice));
-  }
-  const ptrdiff_t nan = FindNanScaleInSlice(shape_, slice, bytes.data());
-  if (nan >= 0) {
-    return absl::DataLossError(
-        fmt::format("scale byte 255 (NaN) at byte {} of slice {}", nan, slice));
-  }
+  RETURN_IF_ERROR(AddContext(CheckSlice(shape_, slice, bytes.data(), digest),
+                             fmt::format("slice {}", slice)));
   std::memcpy(out, bytes.data(), bytes.size());
   bytes_read_ += bytes.size();
   return absl::OkStatus();

@@ -25,9 +25,7 @@ class Remaining {
  public:
   explicit Remaining(std::span<const std::span<uint8_t>> parts) {
     CHECK(parts.size() <= kMaxParts);
-    for (const std::span<uint8_t> part : parts) {
-      vectors_[size_++] = {part.data(), part.size()};
-    }
+    for (const std::span<uint8_t> part : parts) Add(part);
   }
   bool empty() const { return first_ == size_; }
   const iovec* vectors() const { return &vectors_[first_]; }
@@ -45,6 +43,18 @@ class Remaining {
   }
 
  private:
+  // Parts that touch are one for the kernel, which then has fewer to prepare.
+  void Add(std::span<uint8_t> part) {
+    if (size_ > 0) {
+      iovec& last = vectors_[size_ - 1];
+      if (static_cast<uint8_t*>(last.iov_base) + last.iov_len == part.data()) {
+        last.iov_len += part.size();
+        return;
+      }
+    }
+    vectors_[size_++] = {part.data(), part.size()};
+  }
+
   std::array<iovec, kMaxParts> vectors_;
   size_t first_ = 0;
   size_t size_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 
 namespace deltafin {
@@ -35,11 +36,10 @@ absl::StatusOr<RecordReader> RecordReader::Open(
     reader.damaged_.push_back(contents->good_bytes);
   }
   for (const RecordEntry& entry : contents->entries) reader.Apply(entry);
-  absl::StatusOr<FileDescriptor> data = OpenForReading(reader.data_path_);
+  absl::StatusOr<std::unique_ptr<DirectReader>> data =
+      DirectReader::Open(reader.data_path_);
   if (data.ok()) {
     reader.data_ = *std::move(data);
-    ASSIGN_OR_RETURN(reader.data_bytes_,
-                     FileSize(reader.data_.get(), reader.data_path_));
   } else if (!absl::IsNotFound(data.status())) {
     return data.status();
   }
@@ -66,12 +66,12 @@ bool RecordReader::HoldsAll(int expert) const {
 }
 
 absl::Status RecordReader::CheckThere(int expert, int slice) const {
-  if (!data_.valid()) return absl::DataLossError("is missing");
+  if (data_ == nullptr) return absl::DataLossError("is missing");
   const uint64_t end = header_.shape.stride_bytes() * expert +
                        header_.shape.slice_offset(slice + 1);
-  if (end <= data_bytes_) return absl::OkStatus();
+  if (end <= data_->file_bytes()) return absl::OkStatus();
   return absl::DataLossError(
-      fmt::format("has {} bytes, too few to hold", data_bytes_));
+      fmt::format("has {} bytes, too few to hold", data_->file_bytes()));
 }
 
 absl::Status RecordReader::ReadSlice(int expert, int slice,
@@ -79,7 +79,16 @@ absl::Status RecordReader::ReadSlice(int expert, int slice,
   RETURN_IF_ERROR(CheckThere(expert, slice));
   const uint64_t offset =
       header_.shape.stride_bytes() * expert + header_.shape.slice_offset(slice);
-  RETURN_IF_ERROR(ReadExactly(data_.get(), offset, out, data_path_));
+  constexpr uint64_t kPage = DirectReader::kAlignment;
+  const auto address = reinterpret_cast<uintptr_t>(out.data());
+  if (offset % kPage == 0 && address % kPage == 0 && out.size() % kPage == 0) {
+    RETURN_IF_ERROR(data_->ReadAligned(offset, out.size(), out.data()));
+  } else {
+    AlignedBuffer buffer;
+    ASSIGN_OR_RETURN(const std::span<const uint8_t> bytes,
+                     data_->Read(offset, out.size(), buffer));
+    std::ranges::copy(bytes, out.begin());
+  }
   if (Xxh3Digest(out) == *experts_[expert][slice]) return absl::OkStatus();
   return absl::DataLossError("has bytes that are not those of their digest");
 }

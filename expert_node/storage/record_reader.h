@@ -1,10 +1,11 @@
 // expert_node/storage/record_reader.h
 //
-// One layer's records looked at without changing or locking anything: for
-// checks. Thread-compatible.
+// One layer's records looked at without changing or locking anything, past the
+// page cache: for checks. Thread-compatible.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/base/file_io.h"
+#include "common/base/direct_reader.h"
 #include "expert_node/storage/record_index_format.h"
 
 namespace deltafin {
@@ -41,7 +42,8 @@ class RecordReader {
 
   // The file is long enough for a held slice. Errors: DATA_LOSS.
   absl::Status CheckThere(int expert, int slice) const;
-  // Reads a held slice and compares it with its digest. Errors: DATA_LOSS.
+  // Reads a held slice and compares it with its digest; without a copy where
+  // slice and `out` lie on pages. Errors: DATA_LOSS.
   absl::Status ReadSlice(int expert, int slice, std::span<uint8_t> out) const;
 
  private:
@@ -53,8 +55,7 @@ class RecordReader {
 
   RecordIndexHeader header_;
   std::string data_path_;
-  FileDescriptor data_;  // invalid where there is no file
-  uint64_t data_bytes_ = 0;
+  std::unique_ptr<DirectReader> data_;  // null where there is no file
   // By expert and slice; an expert of which nothing was heard is empty.
   std::vector<std::vector<std::optional<Xxh128>>> experts_;
   std::vector<std::optional<Sha256Bytes>> identities_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/aligned_buffer.h"
 #include "common/base/digest.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
@@ -39,7 +40,7 @@ class ShardDigester {
   ShardDigester(const ModelSpec& spec, const InstalledPaths& paths,
                 const ShardLayout& shard,
                 const std::map<int, RecordReader>& records,
-                const std::function<void(uint64_t)>& advance)
+                const std::function<absl::Status(uint64_t)>& advance)
       : spec_(spec),
         paths_(paths),
         shard_(shard),
@@ -76,7 +77,7 @@ class ShardDigester {
     for (uint64_t at = 0; at < info.bytes; at += piece_.size()) {
       piece_.resize(std::min(kPieceBytes, info.bytes - at));
       RETURN_IF_ERROR(spine_->Read(*here, at, piece_));
-      Add(piece_);
+      RETURN_IF_ERROR(Add(piece_));
     }
     return absl::OkStatus();
   }
@@ -91,8 +92,7 @@ class ShardDigester {
     if (unpacked_ != key) RETURN_IF_ERROR(Unpack(key));
     for (int i = 0; i < kNumParts; ++i) {
       if (names_[i] != name) continue;
-      Add(parts_[i]);
-      return absl::OkStatus();
+      return Add(parts_[i]);
     }
     return absl::DataLossError("the model has no tensor " + name);
   }
@@ -104,13 +104,15 @@ class ShardDigester {
           fmt::format("layer {} expert {} is not held", key.layer, key.expert));
     }
     const ExpertShape shape = spec_.expert_shape();
-    record_.resize(shape.payload_bytes());
+    if (record_.size() == 0) {
+      ASSIGN_OR_RETURN(record_, AlignedBuffer::Allocate(shape.stride_bytes()));
+    }
     for (int slice = 0; slice < shape.num_slices(); ++slice) {
       const size_t begin = shape.slice_offset(slice);
       RETURN_IF_ERROR(records->second.ReadSlice(
           key.expert, slice,
-          std::span(record_).subspan(begin,
-                                     shape.slice_offset(slice + 1) - begin)));
+          record_.bytes().subspan(begin,
+                                  shape.slice_offset(slice + 1) - begin)));
     }
     const auto tensors = ExpertTensors(spec_, key);
     for (int i = 0; i < kNumParts; ++i) {
@@ -125,21 +127,21 @@ class ShardDigester {
     return absl::OkStatus();
   }
 
-  void Add(std::span<const uint8_t> bytes) {
+  absl::Status Add(std::span<const uint8_t> bytes) {
     sha_.Update(bytes);
-    if (advance_) advance_(bytes.size());
+    return advance_(bytes.size());
   }
 
   const ModelSpec& spec_;
   const InstalledPaths& paths_;
   const ShardLayout& shard_;
   const std::map<int, RecordReader>& records_;
-  const std::function<void(uint64_t)>& advance_;
+  const std::function<absl::Status(uint64_t)>& advance_;
   Sha256 sha_;
   std::unique_ptr<SafetensorsFile> spine_;
   std::vector<uint8_t> piece_;
   std::optional<ExpertKey> unpacked_;
-  std::vector<uint8_t> record_;
+  AlignedBuffer record_;
   std::array<std::string, kNumParts> names_;
   std::array<std::vector<uint8_t>, kNumParts> parts_;
 };
@@ -149,7 +151,7 @@ class ShardDigester {
 absl::StatusOr<std::string> DigestOfInstalledShard(
     const ModelSpec& spec, const InstalledPaths& paths,
     const ShardLayout& shard, const std::map<int, RecordReader>& records,
-    const std::function<void(uint64_t)>& advance) {
+    const std::function<absl::Status(uint64_t)>& advance) {
   return ShardDigester(spec, paths, shard, records, advance).Run();
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/model_directory.h"
 #include "common/base/model_spec.h"
@@ -18,11 +19,13 @@ namespace deltafin {
 
 // SHA-256 (hex) of the shard's header, its spine tensors and its experts,
 // unpacked from their records, in the order of the file. `records` has a reader
-// for each layer whose index could be read. Blocks on disk. Errors: NOT_FOUND
-// when not all experts of the shard are held; DATA_LOSS; those of files.
+// for each layer whose index could be read. `advance` is told of the bytes as
+// they come; an error of it ends the reading with it. Blocks on disk. Errors:
+// NOT_FOUND when not all experts of the shard are held; DATA_LOSS; those of
+// files.
 absl::StatusOr<std::string> DigestOfInstalledShard(
     const ModelSpec& spec, const InstalledPaths& paths,
     const ShardLayout& shard, const std::map<int, RecordReader>& records,
-    const std::function<void(uint64_t)>& advance);
+    const std::function<absl::Status(uint64_t)>& advance);
 
 }  // namespace deltafin

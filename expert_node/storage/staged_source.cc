@@ -45,9 +45,10 @@ class StagedSource::Staged : public ExpertStore {
 };
 
 StagedSource::StagedSource(std::unique_ptr<ExpertStore> source,
-                           uint64_t capacity_bytes)
+                           uint64_t capacity_bytes, Given given)
     : source_(std::move(source)),
       capacity_bytes_(capacity_bytes),
+      given_(given),
       staged_(std::make_unique<Staged>(*this)) {}
 
 StagedSource::~StagedSource() = default;
@@ -108,9 +109,11 @@ bool StagedSource::TryTake(ExpertKey key, SliceRun run,
       return false;
     }
     record = found->second.record;
-    found->second.mask &= ~wanted;
-    ++version_;
-    if (found->second.mask == 0) Forget(key);
+    if (given_ == Given::kForgotten) {
+      found->second.mask &= ~wanted;
+      ++version_;
+      if (found->second.mask == 0) Forget(key);
+    }
   }
   CopyOut(*record, run, out);
   return true;
@@ -132,7 +135,8 @@ absl::StatusOr<uint64_t> StagedSource::Fetch(ExpertKey key, SliceRun run,
   MutexLock lock(mutex_);
   ++stats_.fetches;
   stats_.bytes_fetched += bytes;
-  const uint64_t rest = MaskOf(all) & ~MaskOf(run);
+  const uint64_t given = given_ == Given::kForgotten ? MaskOf(run) : 0;
+  const uint64_t rest = MaskOf(all) & ~given;
   if (rest != 0) Stage(key, std::move(record), rest);
   return bytes;
 }

@@ -28,22 +28,28 @@ struct StagedSourceStats {
 
 class StagedSource : public ExpertStore {
  public:
+  enum class Given : uint8_t {
+    kForgotten,  // who was given a slice has it now
+    kKept,       // others ask before it is known who has it
+  };
+
   // `capacity_bytes` of experts that wait; at least one is kept. The oldest
   // gives way.
-  StagedSource(std::unique_ptr<ExpertStore> source, uint64_t capacity_bytes);
+  StagedSource(std::unique_ptr<ExpertStore> source, uint64_t capacity_bytes,
+               Given given = Given::kForgotten);
   ~StagedSource() override;
 
   const ExpertShape& shape() const override { return source_->shape(); }
   bool IsNear(ExpertKey key, SliceRun run) const override;
 
   // From memory, or with one read of the source for the whole expert; one
-  // reader of an expert fetches, others wait for it. What was given is not
-  // kept. Errors: those of the source.
+  // reader of an expert fetches, others wait for it. Errors: those of the
+  // source.
   absl::StatusOr<uint64_t> Read(
       ExpertKey key, SliceRun run, std::span<uint8_t* const> out,
       absl::FunctionRef<void(int slice)> ready) override;
 
-  // What waits in memory; giving it away ends that.
+  // What waits in memory.
   ExpertStore& held() override { return *staged_; }
   uint64_t HeldMask(ExpertKey key) const override;
   uint64_t held_version() const override;
@@ -69,6 +75,7 @@ class StagedSource : public ExpertStore {
 
   const std::unique_ptr<ExpertStore> source_;
   const uint64_t capacity_bytes_;
+  const Given given_;
   std::unique_ptr<ExpertStore> staged_;
   mutable Mutex mutex_;
   CondVar fetched_;

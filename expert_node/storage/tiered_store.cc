@@ -132,17 +132,19 @@ TieredStore::~TieredStore() {
 // whatever waits for a slot waits only for slices that were given theirs
 // before, and the oldest of those waits for nothing.
 std::unique_ptr<SliceLease> TieredStore::Acquire(
-    std::span<const SliceKey> wanted) {
+    std::span<const SliceKey> wanted, std::span<const SliceKey> used) {
   std::unique_ptr<SliceLease> lease(new SliceLease(*this));
   lease->shared_ = std::make_shared<SliceLease::Shared>(wanted.size());
   lease->order_.reserve(wanted.size());
   std::vector<std::pair<uint64_t, int>> filling;  // fill number, unit
   MutexLock lock(mutex_);
   cache_->BeginRequest();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (i == 0 || wanted[i].expert != wanted[i - 1].expert) {
-      cache_->Use(wanted[i].expert, SlicesOfFirst(wanted.subspan(i)));
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (i == 0 || used[i].expert != used[i - 1].expert) {
+      cache_->Use(used[i].expert, SlicesOfFirst(used.subspan(i)));
     }
+  }
+  for (size_t i = 0; i < wanted.size(); ++i) {
     SliceLease::Shared::Unit& unit = lease->shared_->units[i];
     unit.key = wanted[i];
     Entry* entry = cache_->Find(wanted[i]);
@@ -159,7 +161,7 @@ std::unique_ptr<SliceLease> TieredStore::Acquire(
   std::sort(filling.begin(), filling.end());
   for (const auto& [number, i] : filling) lease->order_.push_back(i);
   lease->hits_ = static_cast<int>(lease->order_.size());
-  if (!wanted.empty() && expected_.EndLayer(wanted[0].expert.layer)) {
+  if (!used.empty() && expected_.EndLayer(used[0].expert.layer)) {
     slot_available_.NotifyAll();
   }
   QueueMisses(*lease);

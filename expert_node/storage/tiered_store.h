@@ -105,7 +105,13 @@ class TieredStore {
   // Pins what is in RAM and queues reads of the rest; never waits. Neighbours
   // in `wanted` that are consecutive slices of one expert are read together. A
   // slice may be wanted more than once.
-  std::unique_ptr<SliceLease> Acquire(std::span<const SliceKey> wanted);
+  std::unique_ptr<SliceLease> Acquire(std::span<const SliceKey> wanted) {
+    return Acquire(wanted, wanted);
+  }
+  // `used`: all slices of the request, where a faster tier has the others; they
+  // count for heat.
+  std::unique_ptr<SliceLease> Acquire(std::span<const SliceKey> wanted,
+                                      std::span<const SliceKey> used);
 
   // Slices of one layer that will probably be wanted soon. Those that are near
   // are read while the readers have nothing else to do, in this order, and stay

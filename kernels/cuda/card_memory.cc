@@ -49,6 +49,13 @@ std::vector<CudaCard> FindCudaCards(std::string* why) {
   return cards;
 }
 
+bool FindFreeCudaMemory(int card, size_t* bytes, std::string* why) {
+  size_t all = 0;
+  return Succeeded(cudaSetDevice(card), card, "choosing it", why) &&
+         Succeeded(cudaMemGetInfo(bytes, &all), card, "asking for its memory",
+                   why);
+}
+
 std::unique_ptr<CudaMemory> CudaMemory::Allocate(int card, size_t bytes,
                                                  std::string* why) {
   void* data = nullptr;

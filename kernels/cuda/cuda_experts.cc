@@ -100,9 +100,6 @@ bool CudaExperts::State::Start(std::string* why) {
     return false;
   }
   view.situ = limits.situ;
-  view.num_experts = limits.num_experts;
-  view.top_k = limits.top_k;
-  view.records = records;
   view.lead = view.blocks / view.up_units() + kSpareJobs;
   return Check(cudaMemset(memory->data(), 0, memory->size()), "clearing memory",
                why) &&
@@ -144,8 +141,13 @@ bool CudaExperts::Enqueue(const CudaExpertCall& call, std::string* why) {
   s.view.routes = call.routes;
   s.view.num_tokens = call.num_tokens;
   s.view.sums = call.sums;
+  s.view.adds = call.adds;
+  const bool has_table = call.records != nullptr;
+  s.view.records = has_table ? call.records : s.records;
+  s.view.num_experts = has_table ? call.num_records : s.limits.num_experts;
+  s.view.top_k = call.top_k > 0 ? call.top_k : s.limits.top_k;
   s.view.few_jobs =
-      call.num_tokens * s.limits.top_k * s.limits.shape.num_slices() <=
+      call.num_tokens * s.view.top_k * cuda::SlicesOfRecord(s.limits) <=
       s.view.blocks;
   return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
          s.Check(cuda::LaunchPrepare(s.view, s.stream), "starting a layer",
@@ -197,6 +199,37 @@ bool CudaExperts::Run(const CudaExpertCall& host, CudaExpertResult* result,
                                  cudaMemcpyDeviceToHost, s.stream),
                  "copying sums", why) &&
          Finish(result, why);
+}
+
+bool CudaExperts::CopyIn(void* to, const void* from, size_t bytes,
+                         std::string* why) {
+  State& s = *state_;
+  return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
+         s.Check(
+             cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, s.stream),
+             "copying what a layer needs", why);
+}
+
+bool CudaExperts::CopyOut(void* to, const void* from, size_t bytes,
+                          std::string* why) {
+  State& s = *state_;
+  return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
+         s.Check(
+             cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, s.stream),
+             "copying a layer's sums", why);
+}
+
+bool CudaExperts::Clear(void* memory, size_t bytes, std::string* why) {
+  State& s = *state_;
+  return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
+         s.Check(cudaMemsetAsync(memory, 0, bytes, s.stream),
+                 "clearing a layer's sums", why);
+}
+
+bool CudaExperts::Wait(std::string* why) {
+  State& s = *state_;
+  return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
+         s.Check(cudaStreamSynchronize(s.stream), "running the experts", why);
 }
 
 void* CudaExperts::stream() const { return state_->stream; }

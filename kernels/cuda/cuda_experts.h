@@ -32,6 +32,9 @@ struct CudaCard {
 // Empty: *why says why there is none.
 std::vector<CudaCard> FindCudaCards(std::string* why);
 
+// Bytes of a card's memory that nobody has now.
+bool FindFreeCudaMemory(int card, size_t* bytes, std::string* why);
+
 // Memory of one card.
 class CudaMemory {
  public:
@@ -66,7 +69,12 @@ struct CudaExpertLimits {
   int num_experts = 0;  // entries of the table of records
   int top_k = 0;        // routes of a token
   int max_tokens = 0;   // of a call
+  // Every entry of the table is one slice, and a token has a route to each that
+  // it wants. REQUIRES: num_experts <= kMaxSingleSlices.
+  bool single_slices = false;
 };
+// Counted in the shared memory that every card gives.
+inline constexpr int kMaxSingleSlices = 11 * 1024;
 
 // Slices of an expert in a card's memory.
 struct CudaExpertRecord {
@@ -87,6 +95,12 @@ struct CudaExpertCall {
   const CudaExpertRoute* routes = nullptr;  // [num_tokens, top_k]
   int num_tokens = 0;                       // 1 .. max_tokens
   int64_t* sums = nullptr;  // [num_tokens, L] fixed point (scale 2^40); written
+  bool adds = false;        // added to instead
+
+  // A table for this call alone; nullptr: that of SetRecords.
+  const CudaExpertRecord* records = nullptr;
+  int num_records = 0;  // of it; at most num_experts of the limits
+  int top_k = 0;  // routes of a token; 0: as the limits say, which is most
 };
 
 struct CudaExpertResult {
@@ -122,7 +136,16 @@ class CudaExperts {
   bool Run(const CudaExpertCall& host, CudaExpertResult* result,
            std::string* why);
 
-  // The CUDA stream of the calls, for events of a bench.
+  // Copies and zeros in the order of the calls. With pinned memory
+  // (cuda_copies.h) they return before they are done, and the host's side may
+  // be used again after Wait or Finish.
+  bool CopyIn(void* to, const void* from, size_t bytes, std::string* why);
+  bool CopyOut(void* to, const void* from, size_t bytes, std::string* why);
+  bool Clear(void* memory, size_t bytes, std::string* why);
+  // Waits for all that was started; errors of computation stay for Finish.
+  bool Wait(std::string* why);
+
+  // The CUDA stream of the calls.
   void* stream() const;
 
  private:

@@ -59,6 +59,7 @@ struct LayerView {
   int blocks;                       // of RunLayer
   bool chained;                     // LaunchChained may overlap launches
   bool few_jobs;                    // no more than blocks
+  bool adds;                        // to the sums instead of clearing them
   int lead;                         // of UnitOrder
   const CudaExpertRecord* records;  // [num_experts]
   const CudaExpertRoute* routes;    // [num_tokens, top_k]
@@ -79,11 +80,16 @@ struct LayerView {
   }
 };
 
+// The most slices of an entry of the table.
+inline int SlicesOfRecord(const CudaExpertLimits& limits) {
+  return limits.single_slices ? 1 : limits.shape.num_slices();
+}
+
 // The most jobs that `limits` can need.
 inline int MaxJobs(const CudaExpertLimits& limits) {
   const int pairs = limits.max_tokens * limits.top_k;
   const int experts = pairs < limits.num_experts ? pairs : limits.num_experts;
-  return (experts + pairs / kProductTokens) * limits.shape.num_slices();
+  return (experts + pairs / kProductTokens) * SlicesOfRecord(limits);
 }
 
 }  // namespace deltafin::cuda

@@ -142,7 +142,8 @@ __global__ void __launch_bounds__(kThreads) Prepare(LayerView view) {
   const int thread = (blockIdx.x - 1) * kThreads + threadIdx.x;
   const int threads = (gridDim.x - 1) * kThreads;
   const int latent = view.shape.latent_size;
-  for (int i = thread; i < view.num_tokens * latent; i += threads) {
+  for (int i = thread; i < view.num_tokens * latent && !view.adds;
+       i += threads) {
     view.sums[i] = 0;
   }
   const int groups = latent / kMxfp4Group;

@@ -48,9 +48,11 @@ export const startServer = (flags = [], folder = undefined) => start(
     ...(flags.includes('--http') ? [] : ['--http', '127.0.0.1:0']), ...flags],
   'ignore', folder);
 
-// scripted_server.cc: answers with `calls`, or `answer` once tools have answered.
-export const startScript = (calls, answer) => start(
-  process.env.SCRIPTED_SERVER, [process.env.MODEL_DIR, calls, answer], 'pipe');
+// scripted_server.cc: answers with `calls`, or `answer` once tools have answered. Reading a
+// prompt takes so many seconds of a clock that runs faster by a factor.
+export const startScript = (calls, answer, prefillSeconds = 0, clockRate = 1) => start(
+  process.env.SCRIPTED_SERVER,
+  [process.env.MODEL_DIR, calls, answer, String(prefillSeconds), String(clockRate)], 'pipe');
 
 // Waits until `condition` holds.
 export async function until(condition, what) {

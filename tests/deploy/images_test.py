@@ -128,7 +128,7 @@ def check(image, program):
     if image.entry_point != f"/usr/bin/{program}":
         sys.exit(f"images_test.py: the entry point is {image.entry_point}")
     version = run("chroot", f"--userspec={image.user}", image.folder, image.entry_point, "--version",
-                  capture_output=True, text=True).stdout
+                  stdout=subprocess.PIPE, text=True).stdout
     if not version.startswith(f"{program} "):
         sys.exit(f"images_test.py: {image.entry_point} --version says {version!r}")
     print(f"{program}: the image's user {image.user} runs {version.strip()}", flush=True)

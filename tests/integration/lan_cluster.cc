@@ -44,8 +44,10 @@ absl::StatusOr<std::unique_ptr<LanCluster>> LanCluster::Start(
   cluster->members_ = members;
   cluster->node_flags_.assign(num_nodes, node_flags);
   cluster->nodes_.resize(num_nodes);
+  // Sharing nodes would only wait for the server.
+  if (members == LanMembers::kSharing) return cluster;
   for (int i = 0; i < num_nodes; ++i) RETURN_IF_ERROR(cluster->StartNode(i));
-  for (int i = 0; i < num_nodes && members != LanMembers::kSharing; ++i) {
+  for (int i = 0; i < num_nodes; ++i) {
     RETURN_IF_ERROR(WaitForAddress(cluster->node(i)).status());
   }
   return cluster;
@@ -95,6 +97,9 @@ absl::StatusOr<std::unique_ptr<Process>> LanCluster::StartServer(
                                     Join(flags, token_flags())),
                                options));
   RETURN_IF_ERROR(WaitForAddress(*server).status());
+  for (int i = 0; i < num_nodes(); ++i) {
+    if (nodes_[i] == nullptr) RETURN_IF_ERROR(StartNode(i));
+  }
   return server;
 }
 

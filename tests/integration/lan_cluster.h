@@ -31,8 +31,8 @@ enum class LanMembers : uint8_t {
 
 class LanCluster {
  public:
-  // Waits until every node listens, unless they are sharing. `node_flags` are
-  // given to each. Nodes that are joining try until the server is there.
+  // Waits until every node listens; sharing ones start with the first server.
+  // `node_flags` are given to each. Joining nodes try until the server is up.
   static absl::StatusOr<std::unique_ptr<LanCluster>> Start(
       LanProfile profile, int num_nodes, const Words& node_flags = {},
       LanMembers members = LanMembers::kNamed);
@@ -49,8 +49,8 @@ class LanCluster {
                                                          int num_nodes = -1);
 
   // `deltafin serve --cluster` at the coordinator's place, with a state folder
-  // that outlives it. Waits until it listens. Sharing nodes wait for it before
-  // they listen. REQUIRES: kJoining or kSharing.
+  // that outlives it. Waits until it listens, then starts sharing nodes that do
+  // not run yet. REQUIRES: kJoining or kSharing.
   absl::StatusOr<std::unique_ptr<Process>> StartServer(
       const Words& flags = {}, const ProcessOptions& options = {});
   std::string DataFolderOf(int index) const;

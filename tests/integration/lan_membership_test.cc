@@ -7,6 +7,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <cstdio>
+
 #include "absl/time/clock.h"
 #include "common/base/file_io.h"
 #include "tests/integration/lan_case.h"
@@ -104,6 +107,45 @@ TEST_P(LanMembershipTest, ACoordinatorThatStartsAgainHasItsNodesBack) {
   EXPECT_GT(after.epoch(), before.epoch());
   EXPECT_EQ(after.coordinator_id(), before.coordinator_id());
   server_->ExpectUndisturbed(kTokens);
+}
+
+// Its heartbeats tell that it is far, so that no layer has to wait to learn it.
+// Counted, not timed: a busy machine may make a near node slower than a far one
+// for some layers.
+TEST(LanFarNodeTest, ANodeFiftyMillisecondsAwayHasNoWorkWhileOthersSuffice) {
+  constexpr int kFar = 3;
+  constexpr int kManyTokens = 200;
+  const absl::Status possible = LanBox::Possible();
+  if (!possible.ok()) GTEST_SKIP() << "no LAN in a box: " << possible;
+  auto cluster =
+      LanCluster::Start(LanProfile::kLan, kLanNodes, {}, LanMembers::kJoining);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  LanLink far;
+  far.delay = absl::Milliseconds(50);
+  ASSERT_TRUE((*cluster)->SetLink(kFar, far).ok());
+  auto server = LanServer::Start(**cluster, {"--heartbeat-ms", "300"});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto is_told = [&](const v1::NodeHealth& node) {
+    const bool is_far = node.name() == (*cluster)->address(kFar);
+    return node.round_trip_p50_us() >= (is_far ? 50'000 : 1);
+  };
+  const absl::Time deadline = absl::Now() + kPatience;
+  v1::ClusterHealth health = (*server)->WaitForAll();
+  while (!std::ranges::all_of(health.nodes(), is_told)) {
+    ASSERT_LT(absl::Now(), deadline) << health.DebugString();
+    absl::SleepFor(absl::Milliseconds(50));
+    health = (*server)->Health();
+  }
+  (*server)->ExpectUndisturbed(kManyTokens);
+  int64_t near_requests = 0;
+  for (int node = 0; node < kFar; ++node) {
+    near_requests += *(*cluster)->LayerRequests(node);
+  }
+  const int64_t far_requests = *(*cluster)->LayerRequests(kFar);
+  std::printf("layer requests: %ld near, %ld far\n", near_requests,
+              far_requests);
+  EXPECT_GE(near_requests, 100);
+  EXPECT_LE(20 * far_requests, near_requests);
 }
 
 }  // namespace

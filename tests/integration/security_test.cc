@@ -184,6 +184,97 @@ TEST_F(SecurityTest, ExpiredAndForeignCertificatesAreRefused) {
   EXPECT_THAT(result.err, HasSubstr("is of another authority"));
 }
 
+// A node and a sharing node with certificates of their own, in service.
+class RightsTest : public SecurityTest {
+ protected:
+  void SetUp() override {
+    authority_ = dir_.File("authority");
+    ASSERT_EQ(RunDeltafin({"certs", "init", authority_}).exit_code, 0);
+    for (const Words& who : {Words{"box"}, Words{"desk", "--administrator"}}) {
+      const Words issue = Join({"certs", "issue", authority_}, who);
+      ASSERT_EQ(RunDeltafin(issue).exit_code, 0);
+    }
+    server_ = StartServer(
+        Join({"--heartbeat-ms", "200", "--gone-after-ms", "1500"}, Of("box")));
+    address_ = AddressOf(*server_);
+    node_ = StartNode(address_, Of("box"));
+    sharing_ =
+        StartProgram(Join({DeltafinNodeBinary(), "--listen", "127.0.0.1:0",
+                           "--join", address_, "--data", dir_.File("sharing")},
+                          Of("box")));
+    for (Process* node : {node_.get(), sharing_.get()}) {
+      const absl::Status joined = node->WaitForOutput(
+          [](std::string_view, std::string_view err) {
+            return err.find("joined the cluster") != err.npos;
+          },
+          kPatience);
+      ASSERT_TRUE(joined.ok()) << joined << node->err();
+    }
+  }
+
+  Words Of(const std::string& name) const { return TlsFlags(authority_, name); }
+  ProcessResult Ask(const std::string& who, const Words& command) {
+    return RunDeltafin(Join(command, Of(who)));
+  }
+
+  std::string authority_;
+  std::string address_;
+  std::unique_ptr<Process> server_;
+  std::unique_ptr<Process> node_;
+  std::unique_ptr<Process> sharing_;
+};
+
+TEST_F(RightsTest, ANodesCertificateJoinsAndCopiesButChangesNothing) {
+  // Its share came with the certificate of a node.
+  const absl::Status filled = sharing_->WaitForOutput(
+      [](std::string_view, std::string_view err) {
+        return err.find("holds its whole share of the model") != err.npos;
+      },
+      kPatience);
+  ASSERT_TRUE(filled.ok()) << filled << sharing_->err();
+  const std::string holder = AddressOf(*sharing_);
+  const Words drain{"drain", holder, "--coordinator", address_};
+  const Words quota{"experts", "quota", "1G", "--node", holder};
+  for (const Words& command :
+       {drain, Join(drain, {"--undo"}), quota,
+        Words{"experts", "remove", "3:4", "--node", holder},
+        Words{"experts", "fetch", "3:4", "--node", holder}}) {
+    const ProcessResult refused = Ask("box", command);
+    EXPECT_EQ(refused.exit_code, 65) << refused.out;
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr("is for administrators"), HasSubstr("'box'"),
+                      HasSubstr("certs issue AUTHORITY NAME --administrator")));
+  }
+  EXPECT_EQ(Ask("box", {"health", "--coordinator", address_}).exit_code, 0);
+  const ProcessResult storage =
+      Ask("box", {"experts", "show", "--node", holder});
+  EXPECT_EQ(storage.exit_code, 0) << storage.err;
+  EXPECT_EQ(Ask("desk", quota).exit_code, 0);
+  const ProcessResult drained = Ask("desk", drain);
+  EXPECT_EQ(drained.exit_code, 0) << drained.err;
+  EXPECT_THAT(drained.out, HasSubstr("may be switched off"));
+}
+
+TEST_F(RightsTest, MethodsThatNobodyKnowsAreRefusedToNodes) {
+  const auto load = [this](const std::string& name) {
+    const std::string stem = authority_ + "/" + name;
+    return *Credentials::Load(
+        {"", authority_ + "/ca.crt", stem + ".crt", stem + ".key"},
+        absl::Now());
+  };
+  const auto node = load("box").Connect(address_, {});
+  const auto administrator = load("desk").Connect(address_, {});
+  EXPECT_EQ(Call(node, "/deltafin.v1.AdminService/Erase"),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Call(administrator, "/deltafin.v1.AdminService/Erase"),
+            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(Call(node, "/deltafin.v1.AdminService/Drain"),
+            grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Call(node, "/deltafin.v1.AdminService/GetHealth"),
+            grpc::StatusCode::OK);
+  EXPECT_EQ(Call(node, "/grpc.health.v1.Health/Check"), grpc::StatusCode::OK);
+}
+
 TEST_F(SecurityTest, ATokenThatOthersMayReadEndsTheProgram) {
   ASSERT_EQ(chmod(dir_.File("ours").c_str(), 0644), 0);
   const ProcessResult result =

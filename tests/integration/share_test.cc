@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
-#include <map>
+#include <functional>
 
 #include "absl/time/clock.h"
 #include "common/base/file_io.h"
@@ -17,6 +18,8 @@
 #include "tests/integration/joined_cluster.h"
 #include "tests/integration/metrics_page.h"
 #include "tests/integration/setup_case.h"
+#include "tests/integration/suspect_lines.h"
+#include "tests/testing/mini_cluster.h"
 #include "tests/testing/temp_dir.h"
 
 namespace deltafin::testing {
@@ -34,17 +37,24 @@ const std::vector<std::string> kNodes = {"a", "b", "c", "d"};
 
 v1::GenerateRequest SomePrompt() { return IdsRequest({3, 40, 500, 60}, 16); }
 
-// What one process generates from the model, cached.
-std::vector<uint32_t> ExpectedIds(const std::string& model) {
-  static auto* const cached = new std::map<std::string, std::vector<uint32_t>>;
-  if (const auto found = cached->find(model); found != cached->end()) {
-    return found->second;
-  }
+// So long that it is far from its end when it is disturbed, with nodes that
+// hold each reply back.
+v1::GenerateRequest LongAnswer() {
+  v1::GenerateRequest request = IdsRequest({1063, 315}, 200);
+  request.set_ignore_eos(true);
+  return request;
+}
+const Words kSlowReplies = {"--test-reply-delay-us", "2000:7"};
+constexpr int kDisturbedAt = 5;  // tokens
+
+// What one process generates from the model.
+std::vector<uint32_t> ExpectedIds(
+    const std::string& model,
+    const v1::GenerateRequest& request = SomePrompt()) {
   ServeProcess server({"--model", model});
-  const auto generated = Generate(server, SomePrompt());
+  const auto generated = Generate(server, request);
   EXPECT_TRUE(generated.ok()) << generated.status();
-  if (!generated.ok()) return {};
-  return cached->emplace(model, generated->ids).first->second;
+  return generated.ok() ? generated->ids : std::vector<uint32_t>();
 }
 
 class ShareTest : public ::testing::Test {
@@ -103,16 +113,64 @@ class ShareTest : public ::testing::Test {
     return MetricOf(ScrapeMetrics(cluster_->server().process()),
                     "deltafin_coordinator_sent_slice_bytes_total");
   }
-  double BytesSentByNodes() {
+  double BytesSentByNodes(const std::string& but = "") {
     double bytes = 0;
     for (const std::string& name : kNodes) {
+      if (name == but) continue;
       bytes += MetricOf(ScrapeMetrics(cluster_->node(name)),
                         "deltafin_node_sent_slice_bytes_total");
     }
     return bytes;
   }
 
-  double BytesMoved() { return BytesSentByCoordinator() + BytesSentByNodes(); }
+  double BytesMoved(const std::string& but = "") {
+    return BytesSentByCoordinator() + BytesSentByNodes(but);
+  }
+
+  void Drain(const std::string& name) {
+    const auto address = WaitForAddress(cluster_->node(name));
+    ASSERT_TRUE(address.ok()) << address.status();
+    const ProcessResult drained = RunDeltafin(
+        {"drain", *address, "--coordinator", cluster_->server().address()});
+    EXPECT_EQ(drained.exit_code, 0) << drained.err;
+    EXPECT_THAT(drained.out, HasSubstr("may be switched off"));
+  }
+
+  // Kills a node while a text comes, which must not show nor cost a fetch.
+  void ExpectTextWithoutNode(const std::string& name) {
+    const std::vector<uint32_t> expected =
+        ExpectedIds(NanoModelDir(), LongAnswer());
+    const auto address = WaitForAddress(cluster_->node(name));
+    ASSERT_TRUE(address.ok()) << address.status();
+    const double moved = BytesMoved(name);
+    const size_t begun = cluster_->server().process().err().size();
+    EXPECT_EQ(IdsOfLongAnswer([&] { cluster_->KillNode(name); }), expected);
+    const std::string log = cluster_->server().process().err().substr(begun);
+    if (SuspectLines(log, *address) == 0) {
+      EXPECT_EQ(BytesMoved(name), moved) << log;
+    } else {
+      std::printf("other nodes looked silent: what they fetch is their own\n");
+    }
+  }
+
+  // Calls `disturb` once some tokens have come.
+  std::vector<uint32_t> IdsOfLongAnswer(const std::function<void()>& disturb) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::minutes(2));
+    const auto reader =
+        cluster_->server().stub().Generate(&context, LongAnswer());
+    std::vector<uint32_t> ids;
+    v1::GenerateReply reply;
+    while (reader->Read(&reply)) {
+      if (!reply.has_token()) continue;
+      ids.push_back(reply.id());
+      if (ids.size() == kDisturbedAt) disturb();
+    }
+    const absl::Status status = FromGrpc(reader->Finish());
+    EXPECT_TRUE(status.ok()) << status;
+    return ids;
+  }
 
   void ExpectText(const std::vector<uint32_t>& ids) {
     const auto generated = Generate(cluster_->server(), SomePrompt());
@@ -178,6 +236,51 @@ TEST_F(ShareTest, FurtherCopiesComeFromNodesToo) {
   WaitUntilFilled(2 * kNanoSlices);
   EXPECT_GT(BytesSentByNodes(), 0);
   EXPECT_LE(BytesMoved(), 1.02 * HeldSlices() * kNanoSliceBytes);
+}
+
+TEST_F(ShareTest, ADrainedNodeMayDieInTheMiddleOfAText) {
+  Serve(kSoon);
+  StartNodes(kSlowReplies);
+  cluster_->WaitForServing(4);
+  Drain("c");
+  WaitUntilFilled(kNanoSlices);  // with the cut of three
+  ExpectTextWithoutNode("c");
+}
+
+TEST_F(ShareTest, WithTwoCopiesAKilledNodeCostsNoFetch) {
+  Serve(Join(kSoon, {"--copies", "2"}));
+  StartNodes(kSlowReplies);
+  WaitUntilFilled(2 * kNanoSlices);
+  ExpectTextWithoutNode("d");
+}
+
+TEST_F(ShareTest, DamagedRecordsAreTakenFromAnotherOwner) {
+  const std::vector<uint32_t> ids = ExpectedIds(NanoModelDir());
+  Serve(Join(kSoon, {"--copies", "2"}));
+  StartNodes();
+  WaitUntilFilled(2 * kNanoSlices);
+  cluster_->KillNode("a");
+  const std::string records = cluster_->FolderOf("a") + "/experts";
+  for (const auto& file : std::filesystem::directory_iterator(records)) {
+    if (file.path().extension() != ".experts") continue;
+    const std::string noise(std::filesystem::file_size(file.path()), 'x');
+    ASSERT_TRUE(WriteFileAtomically(file.path().string(), noise).ok());
+  }
+  cluster_->StartSharingNode("a", kMetrics);
+  cluster_->WaitForServing(4);
+  // It drops what it reads, says where that was, and copies it again.
+  const auto told = [&] {
+    const std::string err = cluster_->node("a").err();
+    return err.find("differ from their digest") != err.npos &&
+           err.find(records + "/layer-") != err.npos;
+  };
+  const absl::Time deadline = absl::Now() + kPatience;
+  do {
+    ExpectText(ids);
+  } while (!told() && absl::Now() < deadline);
+  EXPECT_TRUE(told()) << cluster_->node("a").err();
+  WaitUntilFilled(2 * kNanoSlices);
+  ExpectText(ids);
 }
 
 TEST_F(ShareTest, AStreamingCoordinatorFetchesEachExpertOnceForAllNodes) {

@@ -147,6 +147,24 @@ TEST_F(StorageTest, ServesWhateverHappensToTheLedger) {
   EXPECT_EQ(doctor["experts_installed"], kNumExperts);
 }
 
+TEST_F(StorageTest, ServesBesideALedgerThatCannotBeWritten) {
+  EXPECT_EQ(OutputOf(dir_), ReleasedOutput());  // makes it
+  // Read-only for this one process, in a namespace that ends with it.
+  const std::string script =
+      "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\" || exit "
+      "111; exec \"$@\"";
+  const auto run =
+      RunProcess({"/usr/bin/unshare", "--mount", "/bin/sh", "-c", script,
+                  ledger_, DeltafinBinary(), "run", "--model", dir_, "--prompt",
+                  "It was a dark", "--max-new-tokens", "12", "--json"},
+                 absl::Minutes(2));
+  ASSERT_TRUE(run.ok()) << run.status();
+  if (run->exit_code == 111) GTEST_SKIP() << run->err;
+  ASSERT_EQ(run->exit_code, 0) << run->err;
+  EXPECT_EQ(nlohmann::json::parse(run->out)["output_sha256"], ReleasedOutput());
+  EXPECT_THAT(run->err, HasSubstr("no ledger in"));
+}
+
 TEST_F(StorageTest, TheLedgerIsMadeAnewByHand) {
   auto node = StartNode(dir_);
   ExpectTheRightText(*node);

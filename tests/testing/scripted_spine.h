@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/status_macros.h"
 #include "tests/testing/fake_spine.h"
 
 namespace deltafin::testing {
@@ -34,6 +35,13 @@ class ScriptedSpine final : public FakeSpine {
       ids.insert(ids.end(), slice.ids.begin(), slice.ids.end());
     }
     return FakeSpine::Embed(slices);
+  }
+
+  absl::Status TakeBack(SequenceState& state, int num_tokens) override {
+    RETURN_IF_ERROR(FakeSpine::TakeBack(state, num_tokens));
+    std::vector<int32_t>& ids = ids_[&state];
+    ids.resize(ids.size() - static_cast<size_t>(num_tokens));
+    return absl::OkStatus();
   }
 
   absl::StatusOr<std::span<const float>> Logits() override {

@@ -49,6 +49,20 @@ test("a killed node turns red, its work goes to the other, and the text is the u
   assert.deepEqual(page.problems, []);
 });
 
+test("a node that comes and goes is one line that counts", async () => {
+  const page = await browser.open(`${cluster.url}/#/cluster`);
+  const lines = "[...document.querySelectorAll('.events li')].map((line) => line.textContent)";
+  const suspected = (more) => `${lines}.some((line) => /suspect.* was serving/.test(line)${more})`;
+  await page.until(suspected(""), "the first time");
+  await cluster.startNode(0);
+  await page.until(`${STATES} === 'serving serving'`, "the node to come back");
+  await cluster.nodes[0].kill();
+  await page.until(suspected(" && /, 2 times since \\d+:\\d+/.test(line)"), "the second time");
+  await page.evaluate("document.querySelector('.events').scrollIntoView()");
+  await screenshot(page, "cluster-events-light");
+  assert.deepEqual(page.problems, []);
+});
+
 test("the pictures of layers and experts have something to tell", async () => {
   const page = await browser.open(`${cluster.url}/#/cluster`);
   await page.until("/most often expert \\d+ of layer \\d+/.test(document.querySelector('#cluster-view').textContent)", "the heat");

@@ -64,10 +64,11 @@ export class Cluster {
     cluster.dir = mkdtempSync(path.join(tmpdir(), "deltafin-web-"));
     cluster.nodeFlags = nodeFlags;
     cluster.nodes = [];
+    cluster.nodePorts = [];
     [cluster.grpcPort, cluster.httpPort] = [await freePort(), await freePort()];
     cluster.url = `http://127.0.0.1:${cluster.httpPort}`;
     await cluster.startServer();
-    for (let i = 0; i < numNodes; ++i) cluster.startNode();
+    for (let i = 0; i < numNodes; ++i) await cluster.startNode();
     await cluster.serving(numNodes);
     return cluster;
   }
@@ -80,11 +81,12 @@ export class Cluster {
     await this.server.line(/listening on/);
   }
 
-  startNode() {
-    const i = this.nodes.length;
-    this.nodes.push(new Program(need("DELTAFIN_NODE"), [
-      "--model", need("DELTAFIN_MODEL"), "--listen", "127.0.0.1:0", "--threads", "1", "--join", `127.0.0.1:${this.grpcPort}`,
-      "--data", path.join(this.dir, `node${i}`), ...this.nodeFlags]));
+  // A new one, or one that was killed, which comes back at its address.
+  async startNode(i = this.nodes.length) {
+    this.nodePorts[i] ??= await freePort();
+    this.nodes[i] = new Program(need("DELTAFIN_NODE"), [
+      "--model", need("DELTAFIN_MODEL"), "--listen", `127.0.0.1:${this.nodePorts[i]}`, "--threads", "1", "--join", `127.0.0.1:${this.grpcPort}`,
+      "--data", path.join(this.dir, `node${i}`), ...this.nodeFlags]);
   }
 
   async look() {

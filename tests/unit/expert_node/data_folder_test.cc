@@ -38,6 +38,16 @@ TEST(DataFolderTest, KeepsIdAndEpochBetweenStarts) {
   EXPECT_EQ((*second)->highest_epoch(), 17u);
 }
 
+TEST(DataFolderTest, AnEpochThatWouldBeRefusedForGoodIsNotKept) {
+  const TempDir dir;
+  const auto folder = DataFolder::Open(dir.path());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  ASSERT_TRUE((*folder)->KeepEpoch(17).ok());
+  EXPECT_FALSE((*folder)->KeepEpoch(UINT64_MAX).ok());
+  EXPECT_EQ((*folder)->highest_epoch(), 17u);
+  EXPECT_EQ(*ReadFile(dir.File("epoch"), 100), "17\n");
+}
+
 TEST(DataFolderTest, AnEmptiedFolderIsAnotherNodeAtTheSameHome) {
   const TempDir dir;
   const std::string folder = dir.File("data");

@@ -13,6 +13,7 @@
 #include "common/net/grpc_status.h"
 #include "proto/expert.grpc.pb.h"
 #include "proto/protocol_version.h"
+#include "tests/testing/host_card.h"
 #include "tests/unit/expert_node/generated_experts.h"
 
 namespace deltafin {
@@ -117,6 +118,34 @@ class ExpertNodeTest : public ::testing::Test {
   GeneratedStore* store_ = nullptr;
   std::unique_ptr<ExpertNode> node_;
 };
+
+TEST_F(ExpertNodeTest, ComputesOnTheCardsThatItIsTold) {
+  testing::HostCardOrders orders;
+  orders.memory_bytes = uint64_t{2} << 30;
+  options_.cards = {5};
+  options_.open_card = [&](int index, const CardLimits& limits) {
+    EXPECT_EQ(index, 5);
+    return testing::MakeHostCard("host card", limits, orders);
+  };
+  MakeNode();
+  const LayerWork work = GeneratedWork(spec_, 2, 5, 1);
+  {
+    Caller caller(Channel());
+    for (int i = 0; i < 2; ++i) {
+      caller.Send(RequestOf(work));
+      const v1::LayerReply reply = caller.Receive();
+      ExpectSums(reply, work);
+      EXPECT_EQ(reply.cache_misses() == 0, i == 1);
+    }
+    EXPECT_GT(node_->cards().tiers.hits, 0u);
+    EXPECT_EQ(node_->cards().tiers.hits, node_->cards().tiers.misses);
+    orders.fail_from = 0;
+    caller.Send(RequestOf(work));
+    ExpectSums(caller.Receive(), work);
+    EXPECT_EQ(node_->cards().num_failed, 1);
+  }
+  node_.reset();  // before what its card needs
+}
 
 TEST_F(ExpertNodeTest, AnswersALayerRequestWithSumsTimingsAndCounters) {
   const LayerWork work = GeneratedWork(spec_, 2, 5, 1);

@@ -175,6 +175,49 @@ TEST_F(ModelFilesClientTest, AManifestNamesNoFileElsewhere) {
   EXPECT_TRUE(absl::IsDataLoss(Fetch()));
 }
 
+v1::ModelFilePiece Whole(const std::string& name, const std::string& data) {
+  v1::ModelFilePiece piece;
+  piece.set_name(name);
+  piece.set_file_bytes(data.size());
+  piece.set_data(data);
+  return piece;
+}
+
+TEST_F(ModelFilesClientTest, WhatAnEarlierFetchLeftIsNoFileOfThisModel) {
+  fs::create_directories(folder());
+  ASSERT_TRUE(WriteFileAtomically(folder() + "/config.json", "{}").ok());
+  ModelFilesReceiver receiver(folder(), /*with_shards=*/false);
+  ASSERT_TRUE(receiver.Take(Whole("manifest", NanoManifest().Text())).ok());
+  const absl::Status status = receiver.Finish();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("config.json"));
+  EXPECT_FALSE(fs::exists(InstalledPaths(folder()).manifest()));
+}
+
+TEST_F(ModelFilesClientTest, EachFileComesOnce) {
+  fs::create_directories(folder());
+  const std::string config =
+      *ReadFile(NanoModelDir() + "/config.json", 1 << 20);
+  ModelFilesReceiver receiver(folder(), /*with_shards=*/false);
+  ASSERT_TRUE(receiver.Take(Whole("manifest", NanoManifest().Text())).ok());
+  ASSERT_TRUE(receiver.Take(Whole("config.json", config)).ok());
+  EXPECT_TRUE(absl::IsDataLoss(receiver.Take(Whole("config.json", config))));
+  EXPECT_TRUE(absl::IsDataLoss(
+      receiver.Take(Whole("manifest", NanoManifest().Text()))));
+}
+
+TEST_F(ModelFilesClientTest, AManifestNamesNothingThatAPathWouldHide) {
+  const std::string nul("shard\0.safetensors", 18);
+  for (const std::string& name :
+       {nul, std::string("a\x1b[2J.safetensors"), std::string("a\\b"),
+        std::string(300, 'a'), std::string(".hidden")}) {
+    ModelFilesReceiver receiver(folder(), /*with_shards=*/true);
+    const std::string manifest = name + " 1 " + std::string(64, '0') + "\n";
+    EXPECT_TRUE(absl::IsDataLoss(receiver.Take(Whole("manifest", manifest))))
+        << name;
+  }
+}
+
 TEST_F(ModelFilesClientTest, ANodeThatKnowsItsModelNeedsNoCoordinatorToStart) {
   NodeJoinOptions join;
   join.coordinator = server_->address();

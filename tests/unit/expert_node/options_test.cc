@@ -26,6 +26,25 @@ TEST(ExpertNodeOptionsTest, TakesEveryFieldOfTheConfiguration) {
   EXPECT_STREQ(options->kernel->name, "reference");
 }
 
+TEST(ExpertNodeOptionsTest, TakesCardsAndTheirMemory) {
+  v1::NodeConfig config = GoodConfig();
+  EXPECT_TRUE(OptionsFromConfig(config)->cards.empty());
+  config.set_device("cuda:1,0");
+  config.set_device_ram("3G");
+  const auto options = OptionsFromConfig(config);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->cards, std::vector<int>({1, 0}));
+  EXPECT_EQ(options->card_ram_bytes, uint64_t{3} << 30);
+  config.set_device("tpu");
+  const absl::Status bad = OptionsFromConfig(config).status();
+  EXPECT_NE(bad.message().find("device: 'tpu'"), std::string::npos) << bad;
+  config.clear_device();
+  const absl::Status alone = OptionsFromConfig(config).status();
+  EXPECT_NE(alone.message().find("device_ram: is for a device"),
+            std::string::npos)
+      << alone;
+}
+
 TEST(ExpertNodeOptionsTest, TheKeepaliveBoundIsBounded) {
   v1::NodeConfig config = GoodConfig();
   EXPECT_EQ(OptionsFromConfig(config)->keepalive_bound, absl::Seconds(5));

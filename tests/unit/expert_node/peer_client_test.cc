@@ -117,6 +117,13 @@ TEST_F(PeerClientTest, RefusesAnswersThatDoNotCoverTheRun) {
   EXPECT_EQ(code(), absl::StatusCode::kOk);
 }
 
+TEST_F(PeerClientTest, TriesTheFirstOwnersOfAnEndlessList) {
+  Answer(kAll, std::vector<std::string>(100, "127.0.0.1:1"));
+  const auto owned = client_->FindOwners(kKey, kAll);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  EXPECT_EQ(owned->front().owners.size(), 8u);
+}
+
 TEST_F(PeerClientTest, CallsNoOtherMachineInPlaintext) {
   Answer(kAll, {"192.0.2.1:7400"});
   const absl::Status status = ReadRun(*store_, kKey, kAll).bytes.status();

@@ -2,6 +2,7 @@
 // memory, and ends a step with one error when a layer cannot be read.
 #include <bit>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,11 @@ std::vector<uint32_t> Bits(const absl::StatusOr<std::vector<float>>& values) {
     bits.push_back(std::bit_cast<uint32_t>(value));
   }
   return bits;
+}
+
+std::string BytesOf(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 class StreamedSpineTest : public ::testing::TestWithParam<SpinePrecision> {
@@ -163,18 +169,49 @@ TEST_P(StreamedSpineTest, AReadErrorEndsTheStepAndNamesLayerAndFile) {
   EXPECT_TRUE(Bits(run.Feed(*next, ids)) == expected);
 }
 
-TEST_P(StreamedSpineTest, ADamagedFileEndsTheStepAndIsNamed) {
+TEST_P(StreamedSpineTest, ADamagedFileIsMadeAgainOnce) {
+  const ModelCopy model(kTinyDir);
+  const std::vector<int32_t> ids = MakeIds(9, 6);
+  SpineRun resident = Run(model, 0);
+  auto reference = resident.NewSequence();
+  const auto expected = Bits(resident.Feed(*reference, ids));
+  Run(model, 6);
+  const std::string file = Folder(model) + "/layer-08.spine";
+  const std::string whole = BytesOf(file);
+  EditFile(file, 4096 + 99, [](uint8_t& byte) { byte ^= 1; });
+  SpineRun run = Run(model, 6);
+  for (int i = 0; i < 2; ++i) {
+    auto state = run.NewSequence();
+    EXPECT_TRUE(Bits(run.Feed(*state, ids)) == expected);
+  }
+  EXPECT_EQ(BytesOf(file), whole);
+  // It is open and read as the others are, now that it is well.
+  const auto made = std::filesystem::last_write_time(file);
+  SpineRun again = Run(model, 6);
+  auto state = again.NewSequence();
+  EXPECT_TRUE(Bits(again.Feed(*state, ids)) == expected);
+  EXPECT_EQ(std::filesystem::last_write_time(file), made);
+}
+
+TEST_P(StreamedSpineTest, ADamagedFileThatCannotBeMadeEndsTheStepAndIsNamed) {
   const ModelCopy model(kTinyDir);
   Run(model, 6);
   const std::string file = Folder(model) + "/layer-08.spine";
   EditFile(file, 4096 + 99, [](uint8_t& byte) { byte ^= 1; });
   SpineRun run = Run(model, 6);
+  // Nor can files be written there any more.
+  std::filesystem::rename(Folder(model), model.File("away"));
   auto state = run.NewSequence();
   const auto logits = run.Feed(*state, MakeIds(3, 6));
   EXPECT_EQ(logits.status().code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(logits.status().message()),
-              AllOf(HasSubstr("layer 8"), HasSubstr(file),
-                    HasSubstr("payload digest differs")));
+  EXPECT_THAT(
+      std::string(logits.status().message()),
+      AllOf(HasSubstr("layer 8"), HasSubstr(file),
+            HasSubstr("payload digest differs"),
+            HasSubstr("cannot be made again"), HasSubstr("No such file")));
+  std::filesystem::rename(model.File("away"), Folder(model));
+  auto next = run.NewSequence();
+  EXPECT_TRUE(run.Feed(*next, MakeIds(3, 6)).ok());
 }
 
 TEST_P(StreamedSpineTest, AShortFileIsMadeAgainAtTheStart) {

@@ -1,5 +1,6 @@
 #include "common/base/digest.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -49,6 +50,20 @@ TEST(Xxh3Test, SeesOneChangedBit) {
   const Xxh128 before = Xxh3Digest(bytes);
   bytes[77'777] ^= 1;
   EXPECT_FALSE(Xxh3Digest(bytes) == before);
+}
+
+TEST(Xxh3Test, DoesNotDependOnThePieces) {
+  std::vector<uint8_t> bytes(100'003);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = i * 31 % 251;
+  for (const size_t piece : {size_t{1}, size_t{63}, size_t{4096}}) {
+    Xxh3 hash;
+    for (size_t at = 0; at < bytes.size(); at += piece) {
+      hash.Update(
+          std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
+    }
+    EXPECT_EQ(hash.Digest(), Xxh3Digest(bytes)) << piece;
+  }
+  EXPECT_EQ(Xxh3().Digest(), Xxh3Digest({}));
 }
 
 }  // namespace

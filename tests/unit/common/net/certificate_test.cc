@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "absl/time/clock.h"
+#include "common/net/member_rights.h"
 
 namespace deltafin {
 namespace {
@@ -141,6 +142,30 @@ TEST(CertificateTest, NamesCannotBringMoreNames) {
   }
   EXPECT_FALSE(
       IssueCertificate(*authority, std::string(64, 'a'), Around(kNow)).ok());
+}
+
+TEST(CertificateTest, ACertificateTellsTheRightsOfItsHolder) {
+  const auto authority = MakeAuthority(Around(kNow));
+  const auto node = IssueCertificate(*authority, "box", Around(kNow));
+  const auto administrator = IssueCertificateWith(
+      MemberRights::kAdministrator, *authority, "desk", Around(kNow));
+  EXPECT_EQ(RightsOf(*ReadCertificate(node->certificate)), MemberRights::kNode);
+  EXPECT_EQ(RightsOf(*ReadCertificate(administrator->certificate)),
+            MemberRights::kAdministrator);
+  EXPECT_TRUE(
+      CheckCertificate(*administrator, authority->certificate, kNow).ok());
+}
+
+TEST(CertificateTest, NoMachineIsCalledLikeItsRights) {
+  const auto authority = MakeAuthority(Around(kNow));
+  for (const char* name :
+       {kAdministratorName, kClusterPeerName, "Administrator.Deltafin.Cluster",
+        "box.deltafin.cluster"}) {
+    const auto issued = IssueCertificate(*authority, name, Around(kNow));
+    EXPECT_EQ(issued.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(Message(issued.status()), HasSubstr("the cluster's own"))
+        << name;
+  }
 }
 
 TEST(CertificateTest, WhatIsNoPemIsRefused) {

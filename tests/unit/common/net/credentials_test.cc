@@ -5,9 +5,12 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "common/net/cluster_token.h"
@@ -194,6 +197,26 @@ TEST_F(CredentialsTest, AKeyOthersMayReadIsRefused) {
   EXPECT_THAT(std::string(credentials.status().message()),
               AllOf(HasSubstr(files.tls_key), HasSubstr("0640"),
                     HasSubstr("chmod 600")));
+}
+
+// A list that names the service's user shows as the group's right.
+TEST_F(CredentialsTest, WhatSystemdHandsAServiceIsTaken) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs files of root";
+  const std::string path = dir_.File("token");
+  ASSERT_TRUE(MakeClusterTokenFile(path).ok());
+  for (const auto& [mode, is_taken] :
+       std::vector<std::pair<mode_t, bool>>{{0400, true},
+                                            {0440, true},
+                                            {0444, false},
+                                            {0640, false},
+                                            {0460, false},
+                                            {0441, false}}) {
+    ASSERT_EQ(chmod(path.c_str(), mode), 0);
+    EXPECT_EQ(ReadSecretFile(path, 4096).ok(), is_taken) << mode;
+  }
+  ASSERT_EQ(chmod(path.c_str(), 0440), 0);
+  ASSERT_EQ(chown(path.c_str(), 0, 100), 0);
+  EXPECT_FALSE(ReadSecretFile(path, 4096).ok());
 }
 
 TEST_F(CredentialsTest, FilesThatDoNotGoTogetherAreRefused) {

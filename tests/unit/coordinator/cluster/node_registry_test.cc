@@ -235,6 +235,24 @@ TEST_F(RegistryTest, EpochsExceedWhatNodesWereToldBefore) {
   EXPECT_EQ(registry_->Heartbeat(beat)->epoch(), 2'000'001u);
 }
 
+// One member's word must not make the registry refuse the others for good.
+TEST_F(RegistryTest, WhatNodesWereToldIsTakenBackWhateverOneReports) {
+  v1::JoinRequest liar = JoinOf(1);
+  liar.set_highest_epoch(uint64_t{1} << 63);
+  const auto reply = registry_->Join(liar);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->epoch(), kMaxReportedEpoch + 1);
+  v1::JoinRequest join = JoinOf(2);
+  join.set_highest_epoch(reply->epoch());
+  const auto joined = registry_->Join(join);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  v1::HeartbeatRequest beat = BeatOf(join);
+  beat.set_highest_epoch(joined->epoch());
+  const auto heard = registry_->Heartbeat(beat);
+  ASSERT_TRUE(heard.ok()) << heard.status();
+  EXPECT_GT(heard->epoch(), joined->epoch());
+}
+
 TEST_F(RegistryTest, MeasuredSpeedsMakeShares) {
   v1::JoinRequest slow = JoinOf(1), fast = JoinOf(2);
   slow.mutable_capacity()->set_read_bytes_per_second(1e9);
@@ -307,6 +325,8 @@ TEST_F(RegistryTest, TellsTimesAndErrorsOfEachNode) {
   EXPECT_EQ(node.version(), "1.2.3");
   EXPECT_EQ(node.round_trip_p50_us(), 136u);
   EXPECT_EQ(node.round_trip_p99_us(), 199u);
+  EXPECT_EQ(registry_->RoundTrip(0), absl::Microseconds(73));
+  EXPECT_EQ(registry_->RoundTrip(9), absl::ZeroDuration());
   EXPECT_EQ(node.layer_p50_us(), 1360u);
   EXPECT_EQ(node.layer_p99_us(), 1990u);
   EXPECT_EQ(node.capacity().cores(), 12u);

@@ -93,6 +93,58 @@ TEST_F(LayerAssignmentTest, LeavesOutANodeThatIsFartherThanTheOthersNeed) {
   for (const int node : {0, 2, 3}) EXPECT_NEAR(slices.at(node), 64, 2);
 }
 
+// A node of which nothing is known but what a message to it takes.
+NodeFitness Supposed(double latency) { return {true, false, {latency, 0}}; }
+
+TEST_F(LayerAssignmentTest, AFarNodeNeedsNoWorkToBeKnownAsFar) {
+  const Placement placement = Serving(4);
+  std::vector<NodeFitness> nodes(4, Supposed(3e-4));
+  nodes[1] = Supposed(100e-3);
+  Plan(placement, nodes);  // of nobody else either
+  EXPECT_EQ(SlicesOf().count(1), 0u);
+  for (const int near : {0, 2, 3}) nodes[near] = Known(3e-4, 1e-4);
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf().count(1), 0u);
+  // Where the others take long, its help is worth the way.
+  for (const int near : {0, 2, 3}) nodes[near] = Known(3e-4, 10e-3);
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf().at(1), 48);
+}
+
+// Otherwise bytes would be read, and kept in memory, by several nodes.
+TEST_F(LayerAssignmentTest, TheWorkOfAFarNodeHasOneHomeForEachExpert) {
+  const Placement placement = Serving(4);
+  std::vector<NodeFitness> nodes(4, Known(5e-4, 1e-4));
+  nodes[1] = Known(100e-3, 1e-4);
+  Plan(placement, nodes);
+  const auto all = SlicesOf();
+  EXPECT_EQ(all.count(1), 0u);
+  std::map<int32_t, std::vector<NodeRun>> runs;
+  for (const int32_t expert : experts_) {
+    const auto of = assignment_.runs(expert);
+    runs[expert].assign(of.begin(), of.end());
+  }
+  // Other experts beside it and other latencies change nothing.
+  const std::vector<int32_t> some(experts_.begin() + 5, experts_.end());
+  const std::vector<float> weights(some.size(), 1);
+  nodes[2] = Known(7e-4, 1e-4);
+  const int num_some = static_cast<int>(some.size());
+  assignment_.Plan(placement, 3, {1, num_some, some, weights, {}}, nodes);
+  for (const int32_t expert : some) {
+    const auto of = assignment_.runs(expert);
+    EXPECT_EQ(std::vector<NodeRun>(of.begin(), of.end()), runs[expert])
+        << expert;
+  }
+}
+
+TEST_F(LayerAssignmentTest, AllButOneNodeMayBeFar) {
+  const Placement placement = Serving(4);
+  std::vector<NodeFitness> nodes = {Known(90e-3, 1e-4), Known(80e-3, 1e-4),
+                                    Known(1e-3, 1e-4), Known(85e-3, 1e-4)};
+  Plan(placement, nodes);
+  EXPECT_EQ(SlicesOf(), (std::map<int, int>{{2, 16 * kNumSlices}}));
+}
+
 TEST_F(LayerAssignmentTest, TakesWorkFromANodeThatBecameSlow) {
   const Placement placement = Serving(2);
   const std::vector<NodeFitness> nodes = {Known(0, 1e-4), Known(0, 3e-4)};

@@ -1,14 +1,11 @@
-// Grammars that are hostile, and vocabularies that are large.
+// Grammars that are hostile.
 
 #include <gtest/gtest.h>
 #include <time.h>
 
 #include <algorithm>
-#include <random>
-#include <set>
 #include <string>
 
-#include "absl/strings/escaping.h"
 #include "coordinator/frontend/grammar_constraint.h"
 #include "coordinator/frontend/message_grammar.h"
 #include "spdlog/fmt/fmt.h"
@@ -16,12 +13,6 @@
 
 namespace deltafin {
 namespace {
-
-constexpr char kPerson[] =
-    R"({"type":"object","properties":{"name":{"type":"string"},"age":)"
-    R"({"type":"integer","minimum":0,"maximum":150},"tags":{"type":"array",)"
-    R"("items":{"enum":["new","old"]},"maxItems":3}},)"
-    R"("required":["name","age"],"additionalProperties":false})";
 
 absl::StatusOr<std::shared_ptr<const ByteGrammar>> GrammarOf(
     const std::string& schema) {
@@ -123,63 +114,6 @@ TEST(GrammarLimitsTest, BoundsTheWorkOfAStep) {
       constraint->Accept(*NanoTokenizer().vocabulary().FindRank("a"));
     }
     fmt::print("{} steps, {:.0f} us at most\n", steps, most);
-  }
-}
-
-// Prints what a mask takes of the processor at a vocabulary of K3's size: every
-// byte, and words of letters as frequent as in text.
-TEST(GrammarLimitsTest, MakesMasksOfALargeVocabulary) {
-  std::mt19937 random(3);
-  std::set<std::string> words;
-  for (int byte = 0; byte < 256; ++byte) {
-    words.insert(std::string(1, static_cast<char>(byte)));
-  }
-  while (words.size() < 163'840 - kNumReservedTokens) {
-    std::string word(random() % 2, ' ');
-    const size_t length = 2 + random() % 9;
-    for (size_t i = 0; i < length; ++i) {
-      word += "etaoinshrdlucmfwypvbgkqjxz\"{},:0123"[std::min(random() % 35,
-                                                              random() % 35)];
-    }
-    words.insert(word);
-  }
-  std::string ranks;
-  int rank = 0;
-  for (const std::string& word : words) {
-    ranks += fmt::format("{} {}\n", absl::Base64Escape(word), rank++);
-  }
-  std::string config = R"({"added_tokens_decoder":{)";
-  const char* const controls[] = {"<|open|>", "<|close|>", "<|sep|>",
-                                  "<|end_of_msg|>"};
-  for (int i = 0; i < 4; ++i) {
-    config += fmt::format(R"({}"{}":{{"content":"{}","special":true}})",
-                          i == 0 ? "" : ",", rank + i, controls[i]);
-  }
-  const auto vocabulary = Vocabulary::Parse(ranks, config + "}}");
-  ASSERT_TRUE(vocabulary.ok()) << vocabulary.status();
-  const Tokenizer tokenizer(*vocabulary);
-  auto since = CpuMicros();
-  tokenizer.trie();
-  fmt::print("tree: {:.0f} us\n", CpuMicros() - since);
-  since = CpuMicros();
-  const auto grammar = GrammarOf(kPerson);
-  fmt::print("grammar: {:.0f} us\n", CpuMicros() - since);
-  const auto constraint = *GrammarConstraint::Create(*grammar, tokenizer);
-  const std::string text = R"({"name": "Ada", "age": 36, "tags": ["new"]})";
-  for (const char c : text) {
-    since = CpuMicros();
-    const auto mask = constraint->Allowed();
-    ASSERT_TRUE(mask.ok()) << mask.status();
-    const double first = CpuMicros() - since;
-    size_t count = 0;
-    for (const uint64_t word : *mask) count += __builtin_popcountll(word);
-    since = CpuMicros();
-    ASSERT_TRUE(constraint->Allowed().ok());
-    fmt::print("'{}': {} tokens, {:.0f} us, again {:.1f} us\n", c, count, first,
-               CpuMicros() - since);
-    const int32_t id = *tokenizer.vocabulary().FindRank({&c, 1});
-    EXPECT_NE((*mask)[id / 64] >> (id % 64) & 1, 0);
-    constraint->Accept(id);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "coordinator/frontend/json_text.h"
+#include "coordinator/frontend/openai_conversation.h"
 #include "coordinator/frontend/openai_shared_fields.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -109,7 +110,7 @@ const std::pair<std::string, std::string> kModel = {"model", "\"nano\""};
 TEST(OpenAiAbuseTest, EveryChatFieldRefusesEveryAbuseByItsName) {
   AbuseEveryField(ParseChatCompletion,
                   {kModel, {"messages", R"([{"role":"user","content":"Hi"}])"}},
-                  {SharedFields(), ChatFields()});
+                  {SharedFields(), ConversationFields(), ChatFields()});
 }
 
 TEST(OpenAiAbuseTest, EveryCompletionFieldRefusesEveryAbuseByItsName) {
@@ -119,7 +120,7 @@ TEST(OpenAiAbuseTest, EveryCompletionFieldRefusesEveryAbuseByItsName) {
 
 TEST(OpenAiAbuseTest, EveryResponseFieldRefusesEveryAbuseByItsName) {
   AbuseEveryField(ParseResponseRequest, {kModel, {"input", "\"Hi\""}},
-                  {ResponseFields(), SharedFields()});
+                  {ResponseFields(), ConversationFields(), SharedFields()});
 }
 
 TEST(OpenAiAbuseTest, AKeyThatComesTwiceIsNamed) {

@@ -133,7 +133,7 @@ TEST_F(ModelInstallerTest, CancelledAnywhereItGoesOnWhereItWas) {
   int starts = 0;
   do {
     asked = 0;
-    limit += 37;
+    limit += 97;
     status = InstallAll(options);
     ++starts;
     ASSERT_TRUE(status.ok() || absl::IsCancelled(status)) << status;

@@ -13,10 +13,12 @@ constexpr uint64_t kPlenty = uint64_t{1} << 30;
 
 class StagedSourceTest : public ::testing::Test {
  protected:
-  void Make(uint64_t capacity) {
+  using Given = StagedSource::Given;
+  void Make(uint64_t capacity, Given given = Given::kForgotten) {
     auto source = std::make_unique<GeneratedStore>(kShape);
     source_ = source.get();
-    staged_ = std::make_unique<StagedSource>(std::move(source), capacity);
+    staged_ =
+        std::make_unique<StagedSource>(std::move(source), capacity, given);
   }
   void ExpectGood(ExpertStore& store, ExpertKey key, SliceRun run) {
     const ReadResult got = ReadRun(store, key, run);
@@ -65,6 +67,18 @@ TEST_F(StagedSourceTest, TheOldestGivesWayToTheBoundAndIsFetchedAgain) {
   EXPECT_LE(staged_->stats().staged_bytes, 2 * kShape.payload_bytes());
   ExpectGood(*staged_, {1, 0}, {1, 2});
   EXPECT_EQ(source_->num_reads(), 4);
+}
+
+TEST_F(StagedSourceTest, WhatItKeepsThoughItWasGivenIsFetchedOnce) {
+  Make(2 * kShape.payload_bytes(), Given::kKept);
+  for (int i = 0; i < 2; ++i) {
+    ExpectGood(*staged_, {1, 0}, {0, 3});
+    ExpectGood(*staged_, {1, 1}, {1, 1});
+  }
+  EXPECT_EQ(source_->num_reads(), 2);
+  ExpectGood(*staged_, {1, 2}, {0, 1});
+  EXPECT_LE(staged_->stats().staged_bytes, 2 * kShape.payload_bytes());
+  EXPECT_EQ(staged_->HeldMask({1, 0}), 0u);
 }
 
 TEST_F(StagedSourceTest, KeepsOneExpertHoweverSmallTheBound) {

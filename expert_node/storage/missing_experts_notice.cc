@@ -1,4 +1,4 @@
-#include "expert_node/storage/streaming_notice.h"
+#include "expert_node/storage/missing_experts_notice.h"
 
 #include "common/base/memory_budget.h"
 #include "spdlog/fmt/fmt.h"
@@ -40,9 +40,10 @@ std::optional<double> ExpertSecondsPerToken(const ExpertDemand& demand,
   return seconds;
 }
 
-std::string StreamingNotice(const std::string& model_dir, const ModelSpec& spec,
-                            InstalledExperts& experts,
-                            const LedgerRates& rates) {
+std::string MissingExpertsNotice(const std::string& model_dir,
+                                 const ModelSpec& spec,
+                                 InstalledExperts& experts,
+                                 const LedgerRates& rates) {
   const uint64_t all = uint64_t(spec.num_moe_layers()) * spec.num_experts;
   const uint64_t held = experts.records().stats().complete_experts;
   if (held == all) return "";

@@ -1,4 +1,4 @@
-#include "coordinator/streaming_notice.h"
+#include "coordinator/streamed_spine_notice.h"
 
 #include <filesystem>
 
@@ -8,8 +8,8 @@
 
 namespace deltafin {
 
-std::string StreamingNotice(const SpineResidency& residency, int num_layers,
-                            std::optional<double> read_rate) {
+std::string StreamedSpineNotice(const SpineResidency& residency, int num_layers,
+                                std::optional<double> read_rate) {
   std::string notice = fmt::format(
       "the spine does not fit in its memory: {} of {} layers stay, {} are read "
       "from disk for every token (a prompt: for every step), {}",

@@ -1,4 +1,4 @@
-// expert_node/storage/streaming_notice.h
+// expert_node/storage/missing_experts_notice.h
 //
 // What start-up says of an installed model whose experts are not all here.
 #pragma once
@@ -26,8 +26,9 @@ std::optional<double> ExpertSecondsPerToken(const ExpertDemand& demand,
 
 // Empty when every expert is here. `rates`: as measured before, 0 where they
 // never were.
-std::string StreamingNotice(const std::string& model_dir, const ModelSpec& spec,
-                            InstalledExperts& experts,
-                            const LedgerRates& rates);
+std::string MissingExpertsNotice(const std::string& model_dir,
+                                 const ModelSpec& spec,
+                                 InstalledExperts& experts,
+                                 const LedgerRates& rates);
 
 }  // namespace deltafin

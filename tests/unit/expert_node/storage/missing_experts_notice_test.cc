@@ -1,4 +1,4 @@
-#include "expert_node/storage/streaming_notice.h"
+#include "expert_node/storage/missing_experts_notice.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// coordinator/streaming_notice.h
+// coordinator/streamed_spine_notice.h
 //
 // What start-up says of a spine that memory does not hold whole.
 #pragma once
@@ -12,8 +12,8 @@ namespace deltafin {
 
 // One sentence: layers in memory and read, bytes a token and, where a rate in
 // bytes a second is known, the seconds a token that reading them takes. Pure.
-std::string StreamingNotice(const SpineResidency& residency, int num_layers,
-                            std::optional<double> read_rate);
+std::string StreamedSpineNotice(const SpineResidency& residency, int num_layers,
+                                std::optional<double> read_rate);
 
 // What the drive of the model reads, past the page cache; reads for half a
 // second. Nothing where there is nothing to read.
