@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bench/card.h"
+#include "bench/flags.h"
 #include "bench/measurement.h"
 #include "kernels/cuda/cuda_experts.h"
 #include "kernels/expert_tiles.h"
@@ -38,53 +39,29 @@ struct Options {
   int layers = 28;
 };
 
-[[noreturn]] void Fail(const std::string& why) {
-  std::fprintf(stderr, "cuda_expert: %s\n", why.c_str());
-  std::exit(1);
-}
-
-void Check(cudaError_t error) {
-  if (error != cudaSuccess) Fail(cudaGetErrorString(error));
-}
-
-[[noreturn]] void Usage() {
-  std::fputs(kHelp, stderr);
-  std::exit(64);
-}
-
-std::vector<int> ParseList(const char* text) {
-  std::vector<int> values;
-  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-    values.push_back(static_cast<int>(std::strtol(text, &end, 10)));
-    if (end == text || values.back() < 1 || values.back() > kMaxTokens) Usage();
+bool ReadTokens(const std::string& text, std::vector<int>& counts) {
+  counts.clear();
+  const char* at = text.c_str();
+  for (char* end = nullptr; *at != '\0'; at = *end == ',' ? end + 1 : end) {
+    counts.push_back(static_cast<int>(std::strtol(at, &end, 10)));
+    if (end == at || counts.back() < 1 || counts.back() > kMaxTokens) {
+      return false;
+    }
   }
-  return values;
+  return !counts.empty();
 }
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (i + 1 == argc) Usage();
-    const int number = std::atoi(argv[i + 1]);
-    if (flag == "--tokens") {
-      options.tokens = ParseList(argv[i + 1]);
-    } else if (flag == "--card") {
-      options.card = number;
-    } else if (flag == "--experts" && number >= kTopK) {
-      options.experts = number;
-    } else if (flag == "--rounds" && number > 0) {
-      options.rounds = number;
-    } else if (flag == "--layers" && number > 0) {
-      options.layers = number;
-    } else {
-      Usage();
-    }
-  }
+  Flags flags("cuda_expert", kHelp);
+  flags.AddNumber("--card", options.card, 0);
+  flags.Add("--tokens", [&options](const std::string& text) {
+    return ReadTokens(text, options.tokens);
+  });
+  flags.AddNumber("--experts", options.experts, kTopK);
+  flags.AddNumber("--rounds", options.rounds);
+  flags.AddNumber("--layers", options.layers);
+  flags.Parse(argc, argv);
   return options;
 }
 
@@ -115,64 +92,25 @@ std::vector<uint8_t> RandomRecord() {
   return record;
 }
 
-class Events {
- public:
-  explicit Events(cudaStream_t stream) : stream_(stream) {
-    Check(cudaEventCreate(&begin_));
-    Check(cudaEventCreate(&end_));
-  }
-  ~Events() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
-  void Begin() { Check(cudaEventRecord(begin_, stream_)); }
-  // Microseconds since Begin.
-  double End() {
-    float ms = 0;
-    Check(cudaEventRecord(end_, stream_));
-    Check(cudaEventSynchronize(end_));
-    Check(cudaEventElapsedTime(&ms, begin_, end_));
-    return 1e3 * static_cast<double>(ms);
-  }
-
- private:
-  cudaStream_t stream_;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
-};
-
-// Bytes read and written a second by a copy within the card's memory.
-double CopySpeed(uint8_t* memory, size_t size, cudaStream_t stream) {
-  const size_t half = std::min(size / 2, size_t{4} << 30);
-  std::vector<double> times;
-  Events events(stream);
-  for (int i = 0; i < 12; ++i) {
-    events.Begin();
-    Check(cudaMemcpyAsync(memory + half, memory, half, cudaMemcpyDeviceToDevice,
-                          stream));
-    const double time = events.End();
-    if (i >= 2) times.push_back(time);
-  }
-  return 2e6 * static_cast<double>(half) / Median(times);
-}
-
 class CudaBench {
  public:
   explicit CudaBench(const Options& options) : options_(options) {
     const int max_tokens =
         *std::max_element(options.tokens.begin(), options.tokens.end());
     const size_t stride = kShape.stride_bytes();
-    weights_ = Allocate(stride * options.experts);
+    weights_ = AllocateOn(options.card, stride * options.experts);
     experts_ = CudaExperts::Create(
         options.card, {kShape, {}, options.experts, kTopK, max_tokens}, &why_);
     if (experts_ == nullptr) Fail(why_);
     stream_ = static_cast<cudaStream_t>(experts_->stream());
-    copy_speed_ = CopySpeed(weights_->data(), weights_->size(), stream_);
+    copy_speed_ = CopySpeed(*weights_, stream_);
     FillExperts();
-    x_ = Allocate(sizeof(float) * kShape.latent_size * max_tokens);
-    sums_ = Allocate(sizeof(int64_t) * kShape.latent_size * max_tokens);
-    routes_ =
-        Allocate(sizeof(CudaExpertRoute) * kTopK * max_tokens * options.layers);
+    x_ = AllocateOn(options.card,
+                    sizeof(float) * kShape.latent_size * max_tokens);
+    sums_ = AllocateOn(options.card,
+                       sizeof(int64_t) * kShape.latent_size * max_tokens);
+    routes_ = AllocateOn(options.card, sizeof(CudaExpertRoute) * kTopK *
+                                           max_tokens * options.layers);
     std::vector<float> x(size_t{3584} * max_tokens);
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<float>(Mix(i) >> 40) * 0x1p-23f - 1.0f;
@@ -183,9 +121,9 @@ class CudaBench {
   void Measure(int tokens) {
     const double experts = DrawRoutes(tokens);
     std::vector<double> times;
-    Events events(stream_);
+    CardTimer timer(stream_);
     for (int round = 0; round < options_.rounds + 1; ++round) {
-      events.Begin();
+      timer.Begin();
       for (int layer = 0; layer < options_.layers; ++layer) {
         const CudaExpertCall call = {
             reinterpret_cast<const float*>(x_->data()),
@@ -194,7 +132,7 @@ class CudaBench {
             tokens, reinterpret_cast<int64_t*>(sums_->data())};
         if (!experts_->Enqueue(call, &why_)) Fail(why_);
       }
-      const double time = events.End() / options_.layers;
+      const double time = timer.End() / options_.layers;
       if (round > 0) times.push_back(time);
     }
     CudaExpertResult result;
@@ -207,12 +145,6 @@ class CudaBench {
   double copy_speed() const { return copy_speed_; }
 
  private:
-  std::unique_ptr<CudaMemory> Allocate(size_t bytes) {
-    auto memory = CudaMemory::Allocate(options_.card, bytes, &why_);
-    if (memory == nullptr) Fail(why_);
-    return memory;
-  }
-
   template <typename T>
   void CopyIn(CudaMemory& memory, const std::vector<T>& values) {
     if (!memory.CopyIn(0, values.data(), values.size() * sizeof(T), &why_)) {
@@ -283,16 +215,9 @@ class CudaBench {
 };
 
 void RunAll(const Options& options) {
-  std::string why;
-  const std::vector<CudaCard> cards = FindCudaCards(&why);
-  const auto card =
-      std::find_if(cards.begin(), cards.end(),
-                   [&](const CudaCard& c) { return c.index == options.card; });
-  if (card == cards.end()) {
-    Fail(cards.empty() ? why : "no card " + std::to_string(options.card));
-  }
+  const CudaCard card = FindCard(options.card);
   CudaBench bench(options);
-  std::printf("%s: copy %.0f GB/s\n", card->name.c_str(),
+  std::printf("%s: copy %.0f GB/s\n", card.name.c_str(),
               1e-9 * bench.copy_speed());
   std::printf("%6s %8s %8s %9s %9s %20s %8s %8s\n", "tokens", "experts", "GB",
               "floor us", "us", "lowest..highest", "GB/s", "of copy");

@@ -8,10 +8,13 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/card.h"
+#include "bench/flags.h"
 #include "bench/measurement.h"
 #include "kernels/cuda/cuda_experts.h"
 #include "kernels/cuda/spine_card.h"
@@ -42,37 +45,14 @@ struct Options {
   int layers = 20;
 };
 
-[[noreturn]] void Fail(const std::string& why) {
-  std::fprintf(stderr, "cuda_spine: %s\n", why.c_str());
-  std::exit(1);
-}
-
-void Check(cudaError_t error) {
-  if (error != cudaSuccess) Fail(cudaGetErrorString(error));
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    const int number = i + 1 < argc ? std::atoi(argv[i + 1]) : -1;
-    if (flag == "--card" && number >= 0) {
-      options.card = number;
-    } else if (flag == "--context" && number >= kCudaSpineTokens) {
-      options.context = number;
-    } else if (flag == "--rounds" && number > 0) {
-      options.rounds = number;
-    } else if (flag == "--layers" && number > 0) {
-      options.layers = number;
-    } else {
-      std::fputs(kHelp, stderr);
-      std::exit(64);
-    }
-  }
+  Flags flags("cuda_spine", kHelp);
+  flags.AddNumber("--card", options.card, 0);
+  flags.AddNumber("--context", options.context, kCudaSpineTokens);
+  flags.AddNumber("--rounds", options.rounds);
+  flags.AddNumber("--layers", options.layers);
+  flags.Parse(argc, argv);
   return options;
 }
 
@@ -238,8 +218,7 @@ class SpineBench {
     spine_ = CudaSpine::Create(options.card, shape_, nullptr, &why_);
     if (spine_ == nullptr) Fail(why_);
     stream_ = static_cast<cudaStream_t>(spine_->stream());
-    Check(cudaEventCreate(&begin_));
-    Check(cudaEventCreate(&end_));
+    timer_.emplace(stream_);
     rows_ = weights_.Vector(size_t{1} * kCudaSpineTokens * shape_.hidden_size,
                             0.5f);
     sums_ = reinterpret_cast<int64_t*>(weights_.Vector(
@@ -247,16 +226,9 @@ class SpineBench {
     weights_.TakeBytes();
   }
 
-  // Bytes read and written a second by a copy within the card's memory.
   double MeasureCopy() {
-    const size_t half = size_t{4} << 30;
-    auto memory = CudaMemory::Allocate(options_.card, 2 * half, &why_);
-    if (memory == nullptr) Fail(why_);
-    const double time = Time(1, [&] {
-      Check(cudaMemcpyAsync(memory->data() + half, memory->data(), half,
-                            cudaMemcpyDeviceToDevice, stream_));
-    });
-    copy_speed_ = 2e6 * static_cast<double>(half) / time;
+    copy_speed_ =
+        CopySpeed(*AllocateOn(options_.card, size_t{8} << 30), stream_);
     return copy_speed_;
   }
 
@@ -320,13 +292,10 @@ class SpineBench {
   double Time(int calls, const std::function<void()>& call) {
     std::vector<double> times;
     for (int round = 0; round <= options_.rounds; ++round) {
-      Check(cudaEventRecord(begin_, stream_));
+      timer_->Begin();
       for (int i = 0; i < calls; ++i) call();
-      Check(cudaEventRecord(end_, stream_));
-      Check(cudaEventSynchronize(end_));
-      float ms = 0;
-      Check(cudaEventElapsedTime(&ms, begin_, end_));
-      if (round > 0) times.push_back(1e3 * double{ms} / calls);
+      const double time = timer_->End() / calls;
+      if (round > 0) times.push_back(time);
     }
     lowest_ = *std::min_element(times.begin(), times.end());
     highest_ = *std::max_element(times.begin(), times.end());
@@ -342,8 +311,7 @@ class SpineBench {
   CardWeights weights_;
   std::unique_ptr<CudaSpine> spine_;
   cudaStream_t stream_ = nullptr;
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
+  std::optional<CardTimer> timer_;
   const float* rows_ = nullptr;
   const int64_t* sums_ = nullptr;
   double copy_speed_ = 0;
@@ -352,16 +320,9 @@ class SpineBench {
 };
 
 void RunAll(const Options& options) {
-  std::string why;
-  const std::vector<CudaCard> cards = FindCudaCards(&why);
-  const auto card =
-      std::find_if(cards.begin(), cards.end(),
-                   [&](const CudaCard& c) { return c.index == options.card; });
-  if (card == cards.end()) {
-    Fail(cards.empty() ? why : "no card " + std::to_string(options.card));
-  }
+  const CudaCard card = FindCard(options.card);
   SpineBench bench(options);
-  std::printf("%s: copy %.0f GB/s\n", card->name.c_str(),
+  std::printf("%s: copy %.0f GB/s\n", card.name.c_str(),
               1e-9 * bench.MeasureCopy());
   std::printf("%-8s %6s %8s %8s %18s %7s %7s %8s %8s %8s %8s\n", "layer",
               "tokens", "floor us", "us", "lowest..highest", "of copy",
