@@ -78,6 +78,18 @@ TEST_F(CudaExpertsTest, GivesTheDefinedSumsForEveryShapeAndKind) {
   EXPECT_GE(ok_, 20);
 }
 
+// Wider than the activations of one token that shared memory takes at once.
+TEST_F(CudaExpertsTest, GivesTheDefinedSumsOfWideLatents) {
+  for (const int latent : {3584, 3616, 7200}) {
+    for (const int tokens : {1, 2, 5}) {
+      SCOPED_TRACE(testing::Message() << latent << ", " << tokens);
+      ExpectTheDefinedSums(MakeLayerCase(ExpertKind::kOrdinary, {latent, 64}, 3,
+                                         2, tokens, &random_));
+    }
+  }
+  EXPECT_GE(ok_, 9);
+}
+
 TEST_F(CudaExpertsTest, GivesTheDefinedSumsForAnyNumberOfTokens) {
   const CudaLayerCase all =
       MakeLayerCase(ExpertKind::kOrdinary, {96, 288}, 3, 2, 33, &random_);
