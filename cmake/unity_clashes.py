@@ -18,7 +18,7 @@ FOLDERS = ("common", "coordinator", "expert_node", "kernels", "spine_node", "tes
 DEFINED = re.compile(
     r"^(?:template\b.*> ?)?(?:inline |static |constexpr |const |\[\[\w+\]\] )*"
     r"(?:(?:class|struct|enum class|enum) (?P<type>\w+)(?: final)?(?: :.*)?(?:;| \{)"
-    r"|[\w:][\w:<>,&*() \[\]]*?[ &*>](?P<value>\w+)(?:\[\w*\])*(?: = | \{|\{|;|$)"
+    r"|[\w:][\w:<>,&*() \[\]]*?[ &*>](?P<value>\w+)(?:\[\w*\])*(?: = | =$| \{|\{|;|$)"
     r"|[\w:][\w:<>,&*() \[\]]*?[ &*>](?P<function>\w+)\()")
 TEST_NAME = re.compile(r"^(?:TEST|TEST_F|TEST_P|INSTANTIATE\w+|MATCHER\w*)\((\w+)")
 USED = re.compile(r"^using (?:[\w:]+::)(\w+);")

@@ -1,18 +1,8 @@
 // The spine's kernels of a program that was built without CUDA.
+#include "kernels/cuda/absent.h"
 #include "kernels/cuda/spine_card.h"
 
 namespace deltafin {
-namespace {
-
-constexpr char kAbsent[] =
-    "this program was built without CUDA (cmake -DDELTAFIN_CUDA=ON)";
-
-bool Absent(std::string* why) {
-  *why = kAbsent;
-  return false;
-}
-
-}  // namespace
 
 struct CudaSpine::State {};
 
@@ -23,53 +13,55 @@ CudaSpine::CudaSpine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CudaSpine::~CudaSpine() = default;
 
 bool CudaSpine::Supports(const CudaSpineShape&, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 std::unique_ptr<CudaSpine> CudaSpine::Create(int, const CudaSpineShape&, void*,
                                              std::string* why) {
-  *why = kAbsent;
+  cuda::SayAbsent(why);
   return nullptr;
 }
 
 bool CudaSpine::Begin(const float*, int, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::Attend(const CudaSpineLayer&, bool, const CudaSequence*, int,
                        std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::DenseMlp(const CudaSpineLayer&, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::Route(const CudaSpineLayer&, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::TakeRouted(CudaRouted*, bool*, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::SharedExperts(const CudaSpineLayer&, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::AddRoutedExperts(const CudaSpineLayer&, const int64_t*,
                                  std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 bool CudaSpine::Logits(const CudaSpineHead&, const float**, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
-bool CudaSpine::Prefix(const float**, std::string* why) { return Absent(why); }
+bool CudaSpine::Prefix(const float**, std::string* why) {
+  return cuda::SayAbsent(why);
+}
 
 bool CudaSpine::Fetch(const float*, size_t, float*, std::string* why) {
-  return Absent(why);
+  return cuda::SayAbsent(why);
 }
 
 void* CudaSpine::stream() const { return nullptr; }
