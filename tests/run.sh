@@ -107,8 +107,18 @@ stage_images() {
   tests/deploy/images_test.py build || [ $? -eq 77 ]  # which it says itself
 }
 
+# Tests write to copies: what they leave in the sources, the next test reads.
+sources_untouched() {
+  local written
+  written=$(find deploy/models tests/golden -type f -newer "$stamp")
+  [ -z "$written" ] || { printf 'tests wrote into the sources:\n%s\n' "$written" >&2; exit 1; }
+}
+
 deploy/install_packages.sh test
+stamp=$(mktemp)
+trap 'rm -f "$stamp"' EXIT
 for stage in "${stages[@]}"; do
   "stage_$stage"
 done
+sources_untouched
 say "all stages passed: ${stages[*]}"

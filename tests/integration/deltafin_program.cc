@@ -6,6 +6,8 @@
 #include <fstream>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
+
 namespace deltafin::testing {
 
 namespace fs = std::filesystem;
@@ -45,6 +47,11 @@ void CopyNano(const std::string& to) {
   std::error_code error;
   fs::copy(NanoModelDir(), to, fs::copy_options::recursive, error);
   ASSERT_FALSE(error) << error.message();
+  // Spines packed beside the original, as somebody's `--spine int8` does.
+  for (const char* packed : {"bf16", "int8"}) {
+    fs::remove_all(absl::StrCat(to, "/deltafin-spine-", packed), error);
+    ASSERT_FALSE(error) << error.message();
+  }
 }
 
 void MakeTinyModel(const std::string& to, int seed, const Words& set) {

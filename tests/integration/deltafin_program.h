@@ -29,7 +29,7 @@ nlohmann::json RunDeltafinJson(const Words& arguments,
 
 nlohmann::json ReadJsonFile(const std::string& path);
 
-// A copy of k3-nano that a test may write to.
+// A copy of k3-nano, as released, that a test may write to.
 void CopyNano(const std::string& to);
 
 // A small random model of the same family, made by the reference's generator;

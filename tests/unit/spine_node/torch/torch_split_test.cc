@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "spine_node/spine_loader.h"
 #include "spine_node/split_spine.h"
+#include "tests/testing/model_copy.h"
 #include "tests/unit/spine_node/torch/torch_run.h"
 
 namespace deltafin::testing {
@@ -152,10 +153,9 @@ TEST_F(TorchSplitTest, PackedBf16HasTheBitsOfFloats) {
 }
 
 TEST_F(TorchSplitTest, Int8RowsAreThoseOfTheCpuSpine) {
-  const std::string cache = ::testing::TempDir() + "torch_split_int8";
-  SpineRun cpu(kNanoDir,
-               {.precision = SpinePrecision::kInt8, .cache_dir = cache});
-  TorchSpineOptions options = TorchOptions(kNanoDir);
+  const ModelCopy model(kNanoDir);  // receives the int8 files
+  SpineRun cpu(model.path(), {.precision = SpinePrecision::kInt8});
+  TorchSpineOptions options = TorchOptions(model.path());
   options.precision = SpinePrecision::kInt8;
   SpineRun device = TorchRun(options);
   const std::vector<int32_t> ids = {11, 12, 13, 14, 15};
