@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/scaling_nodes.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
@@ -23,6 +23,8 @@
 
 namespace deltafin::bench {
 namespace {
+
+constexpr int kMostNodes = 64;
 
 constexpr char kHelp[] = R"(Expert time of a token against the number of nodes.
 
@@ -267,47 +269,15 @@ void MeasureUneven(const Options& options, const NodeSpeed& speed,
   }
 }
 
-[[noreturn]] void Refuse(const char* why) {
-  std::fprintf(stderr, "cluster_scaling: %s; see --help\n", why);
-  std::exit(64);
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (flag == "--json") {
-      options.json = true;
-      continue;
-    }
-    if (i + 1 == argc) Refuse("unknown flag or missing value");
-    const char* value = argv[++i];
-    if (flag == "--read-rate") {
-      options.read_rate = std::atof(value);
-    } else if (flag == "--layers") {
-      options.layers = std::atoi(value);
-    } else if (flag == "--threads") {
-      options.threads = std::atoi(value);
-    } else if (flag == "--nodes") {
-      options.nodes.clear();
-      for (const char* at = value; *at != '\0';) {
-        char* end = nullptr;
-        options.nodes.push_back(static_cast<int>(std::strtol(at, &end, 10)));
-        if (end == at) Refuse("--nodes: want numbers separated by commas");
-        at = *end == ',' ? end + 1 : end;
-      }
-    } else {
-      Refuse("unknown flag");
-    }
-  }
-  if (options.read_rate <= 0 || options.layers < 1 || options.threads < 1 ||
-      options.nodes.empty() || *std::ranges::min_element(options.nodes) < 1) {
-    Refuse("numbers must be positive");
-  }
+  Flags flags("cluster_scaling", kHelp);
+  flags.AddPositive("--read-rate", options.read_rate);
+  flags.AddNumber("--layers", options.layers);
+  flags.AddNumber("--threads", options.threads);
+  flags.AddNumbers("--nodes", options.nodes, 1, kMostNodes);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
   return options;
 }
 

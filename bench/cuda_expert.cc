@@ -12,13 +12,14 @@
 #include "bench/card.h"
 #include "bench/flags.h"
 #include "bench/measurement.h"
+#include "bench/sample_record.h"
 #include "kernels/cuda/cuda_experts.h"
 #include "kernels/expert_tiles.h"
 
 namespace deltafin::bench {
 namespace {
 
-constexpr ExpertShape kShape = {3584, 3072};
+constexpr ExpertShape kShape = kRecordShape;
 constexpr int kTopK = 16;
 constexpr int kMaxTokens = 512;
 
@@ -39,57 +40,16 @@ struct Options {
   int layers = 28;
 };
 
-bool ReadTokens(const std::string& text, std::vector<int>& counts) {
-  counts.clear();
-  const char* at = text.c_str();
-  for (char* end = nullptr; *at != '\0'; at = *end == ',' ? end + 1 : end) {
-    counts.push_back(static_cast<int>(std::strtol(at, &end, 10)));
-    if (end == at || counts.back() < 1 || counts.back() > kMaxTokens) {
-      return false;
-    }
-  }
-  return !counts.empty();
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
   Flags flags("cuda_expert", kHelp);
   flags.AddNumber("--card", options.card, 0);
-  flags.Add("--tokens", [&options](const std::string& text) {
-    return ReadTokens(text, options.tokens);
-  });
+  flags.AddNumbers("--tokens", options.tokens, 1, kMaxTokens);
   flags.AddNumber("--experts", options.experts, kTopK);
   flags.AddNumber("--rounds", options.rounds);
   flags.AddNumber("--layers", options.layers);
   flags.Parse(argc, argv);
   return options;
-}
-
-uint64_t Mix(uint64_t n) {  // SplitMix64
-  uint64_t z = n * 0x9E3779B97F4A7C15u;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  return z ^ z >> 31;
-}
-
-// A random record with scales 115..122, so that no result overflows.
-std::vector<uint8_t> RandomRecord() {
-  const size_t values = size_t{3584} * 3072;
-  std::vector<uint8_t> tensors[6];
-  for (int i = 0; i < 6; ++i) {
-    const bool scale = i % 2 == 1;
-    tensors[i].resize(scale ? values / 32 : values / 2);
-    for (size_t k = 0; k < tensors[i].size(); ++k) {
-      const auto b = static_cast<uint8_t>(Mix(k * 6 + i));
-      tensors[i][k] = scale ? 115 + b % 8 : b;
-    }
-  }
-  std::vector<uint8_t> record(kShape.stride_bytes());
-  PackSlices(kShape,
-             {tensors[0].data(), tensors[1].data(), tensors[2].data(),
-              tensors[3].data(), tensors[4].data(), tensors[5].data()},
-             {0, kShape.num_slices()}, record.data());
-  return record;
 }
 
 class CudaBench {
@@ -153,7 +113,7 @@ class CudaBench {
   }
 
   void FillExperts() {
-    const std::vector<uint8_t> record = RandomRecord();
+    const std::vector<uint8_t> record = MakeSampleRecord();
     CopyIn(*weights_, record);
     std::vector<CudaExpertRecord> records;
     for (int e = 0; e < options_.experts; ++e) {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +15,7 @@
 
 #include "bench/child.h"
 #include "bench/empty_node.h"
+#include "bench/flags.h"
 #include "bench/ping_pong.h"
 #include "bench/site.h"
 #include "common/base/check.h"
@@ -27,6 +27,9 @@
 
 namespace deltafin::bench {
 namespace {
+
+constexpr int kMostTokens = 1 << 14;
+constexpr int kMostNodes = 64;
 
 constexpr char kHelp[] =
     "usage: dispatch_round_trip [--tokens 1,512,2048] [--nodes 1,4] "
@@ -56,54 +59,17 @@ struct Options {
   bool lan = false;
 };
 
-[[noreturn]] void Refuse(const char* why) {
-  std::fprintf(stderr, "dispatch_round_trip: %s\n%s", why, kHelp);
-  std::exit(64);
-}
-
-std::vector<int> ParseList(const std::string& text) {
-  std::vector<int> values;
-  for (size_t at = 0; at < text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    values.push_back(std::atoi(text.substr(at, comma - at).c_str()));
-    if (values.back() < 1) Refuse("bad list of numbers");
-    at = comma + 1;
-  }
-  return values;
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    }
-    if (flag == "--tls") {
-      options.tls = true;
-      continue;
-    }
-    if (flag == "--lan") {
-      options.lan = options.tls = true;  // nothing else is served there
-      continue;
-    }
-    if (flag == "--json") {
-      options.json = true;
-      continue;
-    }
-    if (i + 1 == argc) Refuse("unknown flag or missing value");
-    const std::string value = argv[++i];
-    if (flag == "--tokens") {
-      options.tokens = ParseList(value);
-    } else if (flag == "--nodes") {
-      options.nodes = ParseList(value);
-    } else if (flag == "--seconds") {
-      options.seconds = std::atof(value.c_str());
-    } else {
-      Refuse("unknown flag");
-    }
-  }
+  Flags flags("dispatch_round_trip", kHelp);
+  flags.AddNumbers("--tokens", options.tokens, 1, kMostTokens);
+  flags.AddNumbers("--nodes", options.nodes, 1, kMostNodes);
+  flags.AddPositive("--seconds", options.seconds);
+  flags.AddSwitch("--lan", options.lan);
+  flags.AddSwitch("--tls", options.tls);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
+  if (options.lan) options.tls = true;  // nothing else is served there
   return options;
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/chosen_kernels.h"
+#include "bench/flags.h"
 #include "bench/measurement.h"
 #include "kernels/kernel_registry.h"
 
@@ -26,22 +28,11 @@ struct Options {
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--json") {
-      options.json = true;
-    } else if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    } else if (flag == "--kernel" && i + 1 < argc) {
-      options.kernel = argv[++i];
-    } else if (flag == "--rounds" && i + 1 < argc) {
-      options.rounds = std::atoi(argv[++i]);
-    } else {
-      std::fputs(kHelp, stderr);
-      std::exit(64);
-    }
-  }
+  Flags flags("elementwise_kernel", kHelp);
+  flags.AddText("--kernel", options.kernel);
+  flags.AddNumber("--rounds", options.rounds);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
   return options;
 }
 
@@ -177,18 +168,8 @@ void RunTarget(const Options& options, const KernelTarget& target) {
 
 void RunAll(const Options& options) {
   SetContractFloatingPointMode();
-  if (!options.kernel.empty()) {
-    std::string why;
-    const KernelTarget* target = FindKernel(options.kernel, &why);
-    if (target == nullptr) {
-      std::fprintf(stderr, "elementwise_kernel: %s\n", why.c_str());
-      std::exit(69);
-    }
+  for (const KernelTarget* target : ChosenKernels(options.kernel)) {
     RunTarget(options, *target);
-    return;
-  }
-  for (const KernelTarget* target : CompiledKernels()) {
-    if (target->supported()) RunTarget(options, *target);
   }
 }
 

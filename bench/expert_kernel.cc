@@ -8,14 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/chosen_kernels.h"
+#include "bench/flags.h"
 #include "bench/measurement.h"
+#include "bench/sample_record.h"
 #include "kernels/expert_tiles.h"
 #include "kernels/kernel_registry.h"
 
 namespace deltafin::bench {
 namespace {
 
-constexpr ExpertShape kShape = {3584, 3072};
+constexpr ExpertShape kShape = kRecordShape;
 constexpr double kMacsPerToken = 3.0 * 3584 * 3072;
 constexpr int kMaxTokens = 512;
 
@@ -40,45 +43,16 @@ struct Options {
   bool json = false;
 };
 
-std::vector<int> ParseList(const char* text) {
-  std::vector<int> values;
-  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-    values.push_back(static_cast<int>(std::strtol(text, &end, 10)));
-    if (end == text || values.back() < 1 || values.back() > kMaxTokens) {
-      std::fprintf(stderr, "expert_kernel: bad list of numbers\n%s", kHelp);
-      std::exit(64);
-    }
-  }
-  return values;
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--json") {
-      options.json = true;
-    } else if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    } else if (i + 1 == argc) {
-      std::fputs(kHelp, stderr);
-      std::exit(64);
-    } else if (flag == "--kernel") {
-      options.kernel = argv[++i];
-    } else if (flag == "--threads") {
-      options.threads = ParseList(argv[++i]);
-    } else if (flag == "--tokens") {
-      options.tokens = ParseList(argv[++i]);
-    } else if (flag == "--rounds") {
-      options.rounds = std::atoi(argv[++i]);
-    } else if (flag == "--experts") {
-      options.experts = std::atoi(argv[++i]);
-    } else {
-      std::fputs(kHelp, stderr);
-      std::exit(64);
-    }
-  }
+  Flags flags("expert_kernel", kHelp);
+  flags.AddText("--kernel", options.kernel);
+  flags.AddNumbers("--threads", options.threads, 1, kMaxTokens);
+  flags.AddNumbers("--tokens", options.tokens, 1, kMaxTokens);
+  flags.AddNumber("--rounds", options.rounds);
+  flags.AddNumber("--experts", options.experts, 2);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
   return options;
 }
 
@@ -262,31 +236,13 @@ void Print(const Options& options, const std::vector<Row>& rows) {
   }
 }
 
-std::vector<const KernelTarget*> ChosenKernels(const Options& options) {
-  std::vector<const KernelTarget*> chosen;
-  if (!options.kernel.empty()) {
-    std::string why;
-    chosen.push_back(FindKernel(options.kernel, &why));
-    if (chosen[0] == nullptr) {
-      std::fprintf(stderr, "expert_kernel: %s\n", why.c_str());
-      std::exit(69);
-    }
-    return chosen;
-  }
-  for (const KernelTarget* target : CompiledKernels()) {
-    if (target->supported()) chosen.push_back(target);
-  }
-  if (chosen.size() > 1) chosen.pop_back();  // the reference is for tests
-  return chosen;
-}
-
 void RunAll(const Options& options) {
   const int max_threads =
       *std::max_element(options.threads.begin(), options.threads.end());
   ExpertBench bench(options, max_threads);
   std::vector<Row> rows;
   std::vector<std::unique_ptr<Batch>> batches;
-  for (const KernelTarget* target : ChosenKernels(options)) {
+  for (const KernelTarget* target : ChosenFastKernels(options.kernel)) {
     for (const int tokens : options.tokens) {
       for (const int threads : options.threads) {
         rows.push_back({target, threads, tokens, {}, {}});

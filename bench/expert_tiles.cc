@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "bench/measurement.h"
 
 namespace deltafin::bench {
@@ -90,13 +91,10 @@ class TilesBench {
 }  // namespace deltafin::bench
 
 int main(int argc, char** argv) {
-  if (argc > 1) {
-    const bool help = std::string(argv[1]) == "--help";
-    std::fputs(
-        "usage: expert_tiles\nTimes PackSlices, UnpackRecord and FindNanScale "
-        "on 24 experts of the full size.\n",
-        help ? stdout : stderr);
-    return help ? 0 : 64;
-  }
+  deltafin::bench::Flags(
+      "expert_tiles",
+      "usage: expert_tiles\nTimes PackSlices, UnpackRecord and FindNanScale on "
+      "24 experts of the full size.\n")
+      .Parse(argc, argv);
   deltafin::bench::TilesBench().Report();
 }

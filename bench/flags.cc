@@ -2,10 +2,22 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 namespace deltafin::bench {
+namespace {
+
+bool ReadNumber(std::string_view text, int least, int most, int& number) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end && number >= least &&
+         number <= most;
+}
+
+}  // namespace
 
 void Flags::AddSwitch(const std::string& name, bool& on) {
   flags_.push_back({name, &on, nullptr});
@@ -14,10 +26,30 @@ void Flags::AddSwitch(const std::string& name, bool& on) {
 void Flags::AddNumber(const std::string& name, int& number, int least,
                       int most) {
   Add(name, [&number, least, most](const std::string& value) {
+    return ReadNumber(value, least, most, number);
+  });
+}
+
+void Flags::AddNumbers(const std::string& name, std::vector<int>& numbers,
+                       int least, int most) {
+  Add(name, [&numbers, least, most](std::string_view value) {
+    numbers.clear();
+    for (size_t comma = 0; comma != value.npos;) {
+      comma = value.find(',');
+      const std::string_view word = value.substr(0, comma);
+      if (!ReadNumber(word, least, most, numbers.emplace_back())) return false;
+      if (comma != value.npos) value.remove_prefix(comma + 1);
+    }
+    return true;
+  });
+}
+
+void Flags::AddPositive(const std::string& name, double& number) {
+  Add(name, [&number](const std::string& value) {
     const char* const end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data(), end, number);
-    return error == std::errc() && stop == end && number >= least &&
-           number <= most;
+    return error == std::errc() && stop == end && std::isfinite(number) &&
+           number > 0;
   });
 }
 

@@ -21,6 +21,10 @@ class Flags {
   void AddSwitch(const std::string& name, bool& on);
   void AddNumber(const std::string& name, int& number, int least = 1,
                  int most = std::numeric_limits<int>::max());
+  // Numbers with commas between, each from `least` to `most`.
+  void AddNumbers(const std::string& name, std::vector<int>& numbers, int least,
+                  int most);
+  void AddPositive(const std::string& name, double& number);
   void AddText(const std::string& name, std::string& text);
   // `take` returns whether the value is one for this flag.
   void Add(const std::string& name,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bench/child.h"
+#include "bench/flags.h"
 #include "common/base/check.h"
 #include "common/base/file_io.h"
 #include "expert_node/storage/hub_source.h"
@@ -38,19 +39,11 @@ struct Options {
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--json") {
-      options.json = true;
-    } else if (flag == "--parallel" && i + 1 < argc) {
-      options.parallel = std::atoi(argv[++i]);
-    } else if (flag == "--rounds" && i + 1 < argc) {
-      options.rounds = std::atoi(argv[++i]);
-    } else {
-      std::fputs(kHelp, flag == "--help" ? stdout : stderr);
-      std::exit(flag == "--help" ? 0 : 64);
-    }
-  }
+  Flags flags("hub_ranges", kHelp);
+  flags.AddNumber("--parallel", options.parallel, 1, 1024);
+  flags.AddNumber("--rounds", options.rounds);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
   return options;
 }
 

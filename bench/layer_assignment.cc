@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <vector>
 
+#include "bench/flags.h"
 #include "coordinator/engine/expert_prediction.h"
 
 namespace deltafin::bench {
@@ -86,14 +86,9 @@ void Measure(const Case& of, int num_nodes, bool json) {
 int main(int argc, char** argv) {
   using namespace deltafin::bench;
   bool json = false;
-  for (int i = 1; i < argc; ++i) {
-    if (std::strcmp(argv[i], "--json") == 0) {
-      json = true;
-    } else {
-      std::fputs(kHelp, std::strcmp(argv[i], "--help") == 0 ? stdout : stderr);
-      return std::strcmp(argv[i], "--help") == 0 ? 0 : 64;
-    }
-  }
+  Flags flags("layer_assignment", kHelp);
+  flags.AddSwitch("--json", json);
+  flags.Parse(argc, argv);
   if (!json) std::puts("nodes  case        p50 us   p99 us");
   for (const int num_nodes : {1, 2, 4, 8}) {
     for (const Case& of : Cases(num_nodes)) Measure(of, num_nodes, json);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/chosen_kernels.h"
+#include "bench/flags.h"
 #include "bench/measurement.h"
 #include "kernels/kernel_registry.h"
 
@@ -54,51 +56,33 @@ struct Options {
   bool json = false;
 };
 
-[[noreturn]] void Refuse(const char* why) {
-  std::fprintf(stderr, "linear_kernel: %s\n%s", why, kHelp);
-  std::exit(64);
-}
-
-std::vector<int> ParseList(const char* text) {
-  std::vector<int> values;
-  for (char* end = nullptr; *text != '\0'; text = *end == ',' ? end + 1 : end) {
-    values.push_back(static_cast<int>(std::strtol(text, &end, 10)));
-    if (end == text || values.back() < 1 || values.back() > kMaxTokens) {
-      Refuse("bad list of numbers");
+// Whether each of the names is one of kFormats.
+bool AreFormats(std::string_view names) {
+  for (size_t comma = 0; comma != names.npos;) {
+    comma = names.find(',');
+    if (std::ranges::find(kFormats, names.substr(0, comma), &Format::name) ==
+        std::end(kFormats)) {
+      return false;
     }
+    if (comma != names.npos) names.remove_prefix(comma + 1);
   }
-  return values;
+  return true;
 }
 
 Options ParseOptions(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string flag = argv[i];
-    if (flag == "--help") {
-      std::fputs(kHelp, stdout);
-      std::exit(0);
-    } else if (flag == "--json") {
-      options.json = true;
-    } else if (i + 1 == argc) {
-      Refuse("unknown flag or missing value");
-    } else if (flag == "--kernel") {
-      options.kernel = argv[++i];
-    } else if (flag == "--formats") {
-      options.formats = argv[++i];
-    } else if (flag == "--threads") {
-      options.threads = ParseList(argv[++i]);
-    } else if (flag == "--tokens") {
-      options.tokens = ParseList(argv[++i]);
-    } else if (flag == "--rounds") {
-      options.rounds = std::atoi(argv[++i]);
-    } else if (flag == "--memory") {
-      options.memory_mib = std::atoi(argv[++i]);
-    } else {
-      Refuse("unknown flag");
-    }
-  }
-  if (options.rounds < 1) Refuse("--rounds must be 1 or more");
-  if (options.memory_mib < 1024) Refuse("--memory must be 1024 or more");
+  Flags flags("linear_kernel", kHelp);
+  flags.AddText("--kernel", options.kernel);
+  flags.Add("--formats", [&](const std::string& names) {
+    options.formats = names;
+    return AreFormats(names);
+  });
+  flags.AddNumbers("--threads", options.threads, 1, kMaxTokens);
+  flags.AddNumbers("--tokens", options.tokens, 1, kMaxTokens);
+  flags.AddNumber("--rounds", options.rounds);
+  flags.AddNumber("--memory", options.memory_mib, 1024);
+  flags.AddSwitch("--json", options.json);
+  flags.Parse(argc, argv);
   return options;
 }
 
@@ -243,27 +227,9 @@ void Print(const Options& options, const std::vector<Row>& rows) {
   }
 }
 
-std::vector<const KernelTarget*> ChosenKernels(const Options& options) {
-  std::vector<const KernelTarget*> chosen;
-  if (!options.kernel.empty()) {
-    std::string why;
-    chosen.push_back(FindKernel(options.kernel, &why));
-    if (chosen[0] == nullptr) {
-      std::fprintf(stderr, "linear_kernel: %s\n", why.c_str());
-      std::exit(69);
-    }
-    return chosen;
-  }
-  for (const KernelTarget* target : CompiledKernels()) {
-    if (target->supported()) chosen.push_back(target);
-  }
-  if (chosen.size() > 1) chosen.pop_back();  // the reference is for tests
-  return chosen;
-}
-
 std::vector<Row> MakeRows(const Options& options) {
   std::vector<Row> rows;
-  for (const KernelTarget* target : ChosenKernels(options)) {
+  for (const KernelTarget* target : ChosenFastKernels(options.kernel)) {
     for (const Format& format : kFormats) {
       if (options.formats.find(format.name) == std::string::npos) continue;
       for (const Shape& shape : kShapes) {

@@ -9,11 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "bench/sample_record.h"
 #include "expert_node/storage/record_store.h"
 
 namespace deltafin::bench {
 
-inline constexpr ExpertShape kRecordShape = {3584, 3072};
 inline constexpr int kExpertsPerLayer = 16;  // what a token reads of a layer
 inline constexpr double kLayerBytes = 17547264.0 * kExpertsPerLayer;
 

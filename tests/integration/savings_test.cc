@@ -5,11 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
-#include <regex>
 #include <thread>
 
 #include "tests/integration/inference_client.h"
-#include "tests/testing/http_get.h"
+#include "tests/integration/metrics_page.h"
 #include "tests/testing/mini_cluster.h"
 
 namespace deltafin::testing {
@@ -103,25 +102,7 @@ TEST(SavingsTest, RequestsTogetherGiveWhatEachGivesAlone) {
 }
 
 int64_t Metric(Process& process, const std::string& name) {
-  const std::regex where("metrics on http://127\\.0\\.0\\.1:([0-9]+)/metrics");
-  std::smatch match;
-  std::string log;
-  const absl::Status logged = process.WaitForOutput(
-      [&](std::string_view, std::string_view err) {
-        log = err;
-        return std::regex_search(log, match, where);
-      },
-      absl::Minutes(1));
-  EXPECT_TRUE(logged.ok()) << logged;
-  if (!logged.ok()) return -1;
-  const auto page = HttpGet(std::stoi(match[1]), "/metrics");
-  EXPECT_TRUE(page.ok()) << page.status();
-  const std::string text = page.value_or("");
-  const size_t at = text.find("\n" + name + " ");
-  EXPECT_NE(at, std::string::npos) << name;
-  return at == std::string::npos
-             ? -1
-             : std::stoll(text.substr(at + name.size() + 2));
+  return static_cast<int64_t>(MetricOf(ScrapeMetrics(process), name));
 }
 
 struct Conversation {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "common/base/check.h"
@@ -113,6 +114,24 @@ std::vector<int32_t> SpineRun::Greedy(std::span<const int32_t> prompt,
 int32_t ArgMax(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) -
                               logits.begin());
+}
+
+std::vector<int32_t> MakeIds(int count, uint32_t seed, int vocab_size) {
+  std::vector<int32_t> ids(count);
+  for (int32_t& id : ids) {
+    seed = seed * 1664525u + 1013904223u;
+    id = static_cast<int32_t>((seed >> 8) % vocab_size);
+  }
+  return ids;
+}
+
+std::vector<uint32_t> ToBits(std::span<const float> values) {
+  std::vector<uint32_t> bits;
+  bits.reserve(values.size());
+  for (const float value : values) {
+    bits.push_back(std::bit_cast<uint32_t>(value));
+  }
+  return bits;
 }
 
 }  // namespace deltafin::testing

@@ -72,4 +72,11 @@ class SpineRun {
 // Index of the largest value, the lowest among equals.
 int32_t ArgMax(std::span<const float> logits);
 
+// `count` ids below `vocab_size`, the same for the same seed; every model of
+// the tests knows those below 600.
+std::vector<int32_t> MakeIds(int count, uint32_t seed, int vocab_size = 600);
+
+// The bits of values, to be compared exactly.
+std::vector<uint32_t> ToBits(std::span<const float> values);
+
 }  // namespace deltafin::testing

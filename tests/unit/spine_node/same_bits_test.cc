@@ -1,7 +1,6 @@
 // A sequence's logits do not depend on prompt cuts, threads, kernel target or
 // batch companions (docs/numerics.md), bit for bit.
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -17,23 +16,6 @@ namespace deltafin::testing {
 namespace {
 
 using Bits = std::vector<uint32_t>;
-
-Bits ToBits(std::span<const float> values) {
-  Bits bits;
-  bits.reserve(values.size());
-  for (const float v : values) bits.push_back(std::bit_cast<uint32_t>(v));
-  return bits;
-}
-
-// Token ids from a fixed generator.
-std::vector<int32_t> MakeIds(int count, int vocab_size, uint32_t seed) {
-  std::vector<int32_t> ids(count);
-  for (int32_t& id : ids) {
-    seed = seed * 1664525u + 1013904223u;
-    id = static_cast<int32_t>((seed >> 8) % vocab_size);
-  }
-  return ids;
-}
 
 // More than two token groups of 128, and more than one attention block of 256.
 constexpr int kPromptTokens = 300;
@@ -71,7 +53,7 @@ class SameBitsTest : public ::testing::TestWithParam<SpinePrecision> {
 
 TEST_P(SameBitsTest, PromptMayBeCutAnywhere) {
   SpineRun run = MakeRun();
-  const auto ids = MakeIds(kPromptTokens, run.spec().vocab_size, 1);
+  const auto ids = MakeIds(kPromptTokens, 1, run.spec().vocab_size);
   const Bits whole = AllLogits(run, ids, kPromptTokens);
   for (const int chunk : {1, 7, 32, 129}) {
     EXPECT_TRUE(AllLogits(run, ids, chunk) == whole) << "chunks of " << chunk;
@@ -80,7 +62,7 @@ TEST_P(SameBitsTest, PromptMayBeCutAnywhere) {
 
 TEST_P(SameBitsTest, AnyNumberOfThreadsMayCompute) {
   SpineRun one = MakeRun(1);
-  const auto ids = MakeIds(kPromptTokens, one.spec().vocab_size, 2);
+  const auto ids = MakeIds(kPromptTokens, 2, one.spec().vocab_size);
   const Bits expected = AllLogits(one, ids, 100);
   for (const int threads : {2, 7}) {
     SpineRun run = MakeRun(threads);
@@ -90,7 +72,7 @@ TEST_P(SameBitsTest, AnyNumberOfThreadsMayCompute) {
 
 TEST_P(SameBitsTest, AnyKernelTargetMayCompute) {
   SpineRun reference = MakeRun(2, "reference");
-  const auto ids = MakeIds(40, reference.spec().vocab_size, 3);
+  const auto ids = MakeIds(40, 3, reference.spec().vocab_size);
   const Bits expected = AllLogits(reference, ids, 40);
   for (const KernelTarget* target : CompiledKernels()) {
     if (!target->supported()) {
@@ -108,9 +90,9 @@ TEST_P(SameBitsTest, BatchCompanionsDoNotShow) {
   SpineRun run = MakeRun(2);
   const int vocab = run.spec().vocab_size;
   const std::vector<std::vector<int32_t>> ids = {
-      MakeIds(kPromptTokens, vocab, 4), MakeIds(5, vocab, 5),
-      MakeIds(131, vocab, 6)};
-  const std::vector<int32_t> next = MakeIds(3, vocab, 7);
+      MakeIds(kPromptTokens, 4, vocab), MakeIds(5, 5, vocab),
+      MakeIds(131, 6, vocab)};
+  const std::vector<int32_t> next = MakeIds(3, 7, vocab);
   std::vector<Bits> alone;
   for (int i = 0; i < 3; ++i) {
     auto state = run.NewSequence();

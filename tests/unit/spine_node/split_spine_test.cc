@@ -1,7 +1,6 @@
 // Layers in two spines have the bits of one spine with all of them.
 #include "spine_node/split_spine.h"
 
-#include <bit>
 #include <string>
 #include <vector>
 
@@ -43,22 +42,9 @@ class SplitSpineTest : public ::testing::Test {
   ThreadPool threads_{1, "spine"};
 };
 
-std::vector<int32_t> MakeIds(int count, uint32_t seed) {
-  std::vector<int32_t> ids(count);
-  for (int32_t& id : ids) {
-    seed = seed * 1664525u + 1013904223u;
-    id = static_cast<int32_t>((seed >> 8) % 600);
-  }
-  return ids;
-}
-
 std::vector<uint32_t> Bits(const absl::StatusOr<std::vector<float>>& values) {
   EXPECT_TRUE(values.ok()) << values.status();
-  std::vector<uint32_t> bits;
-  for (const float value : *values) {
-    bits.push_back(std::bit_cast<uint32_t>(value));
-  }
-  return bits;
+  return values.ok() ? ToBits(*values) : std::vector<uint32_t>();
 }
 
 // A prompt, single tokens, two sequences in one step, a copy.

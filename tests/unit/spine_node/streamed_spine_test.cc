@@ -1,6 +1,5 @@
 // A spine some of whose layers are read for every step has the bits of one in
 // memory, and ends a step with one error when a layer cannot be read.
-#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -24,22 +23,9 @@ const std::string kNanoDir = DELTAFIN_SOURCE_DIR "/deploy/models/k3-nano";
 const std::string kTinyDir = DELTAFIN_SOURCE_DIR "/tests/golden/tiny-a";
 constexpr int kNumLayers = 13;  // of both
 
-std::vector<int32_t> MakeIds(int count, uint32_t seed) {
-  std::vector<int32_t> ids(count);
-  for (int32_t& id : ids) {
-    seed = seed * 1664525u + 1013904223u;
-    id = static_cast<int32_t>((seed >> 8) % 600);
-  }
-  return ids;
-}
-
 std::vector<uint32_t> Bits(const absl::StatusOr<std::vector<float>>& values) {
   EXPECT_TRUE(values.ok()) << values.status();
-  std::vector<uint32_t> bits;
-  for (const float value : *values) {
-    bits.push_back(std::bit_cast<uint32_t>(value));
-  }
-  return bits;
+  return values.ok() ? ToBits(*values) : std::vector<uint32_t>();
 }
 
 std::string BytesOf(const std::string& path) {
