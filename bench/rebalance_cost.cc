@@ -49,7 +49,8 @@ does not count.
 
 A disk that moves R bytes a second and B of them for copies has R - B left for
 layers: no node is slower than R / (R - B) times, and a layer is as late as its
-slowest node. That is the bound. Beyond it a sample may meet a piece of a copy
+slowest node. That is the bound; "of bytes" is the same of the bytes that were
+really moved, by the giver or a taker, whichever is more. Beyond the bound a sample may meet a piece of a copy
 more than its share (4 slices), and the machine's own noise: what the samples
 without copies differ by.
 )";
@@ -225,35 +226,42 @@ double PieceTime(const Options& options) {
          options.read_rate();
 }
 
+// How many times slower a disk is that moves so much besides.
+double SlowedBy(double bytes_per_second, const Options& options) {
+  return options.read_rate() / (options.read_rate() - bytes_per_second);
+}
+
 void Print(const Options& options, const Result& result) {
-  const double rate = options.read_rate();
   const double without =
       Result::Mean(result.without, &Sample::seconds_per_layer);
   const double with = Result::Mean(result.with, &Sample::seconds_per_layer);
   const double taken = Result::Mean(result.with, &Sample::taken);
   const double given = Result::Mean(result.with, &Sample::given);
-  const double bound = result.budget > 0 ? rate / (rate - result.budget) : 0;
+  const double of_bytes = SlowedBy(std::max(taken, given), options);
+  const double bound = SlowedBy(result.budget, options);
   const double tolerance =
       result.noise() + PieceTime(options) / (options.layers * without);
+  const bool has_bound = result.budget > 0;
   const bool is_within = result.ratio() <= bound + tolerance;
   if (options.json) {
     std::printf(
         "{\"read_rate\": %.0f, \"takers\": %d, \"budget\": %.0f, "
         "\"taken\": %.0f, \"given\": %.0f, \"without_ms\": %.2f, "
-        "\"with_ms\": %.2f, \"ratio\": %.4f, \"bound\": %.4f, "
-        "\"tolerance\": %.4f, \"noise\": %.4f, \"within\": %s}\n",
-        rate, options.takers, result.budget, taken, given, 1e3 * without,
-        1e3 * with, result.ratio(), bound, tolerance, result.noise(),
-        result.budget == 0 ? "null" : (is_within ? "true" : "false"));
-  } else if (result.budget == 0) {
-    std::printf("%9s %10.1f %10.1f %11.1f %9.1f %7.3f %7s %9s  no bound\n",
-                "none", 1e-6 * taken, 1e-6 * given, 1e3 * without, 1e3 * with,
-                result.ratio(), "", "");
+        "\"with_ms\": %.2f, \"ratio\": %.4f, \"of_bytes\": %.4f, "
+        "\"bound\": %.4f, \"tolerance\": %.4f, \"within\": %s}\n",
+        options.read_rate(), options.takers, result.budget, taken, given,
+        1e3 * without, 1e3 * with, result.ratio(), of_bytes, bound, tolerance,
+        has_bound ? (is_within ? "true" : "false") : "null");
   } else {
-    std::printf("%9.1f %10.1f %10.1f %11.1f %9.1f %7.3f %7.3f %9.3f  %s\n",
+    std::printf("%9.1f %10.1f %10.1f %10.1f %9.1f %7.3f %9.3f ",
                 1e-6 * result.budget, 1e-6 * taken, 1e-6 * given, 1e3 * without,
-                1e3 * with, result.ratio(), bound, tolerance,
-                is_within ? "within" : "BEYOND");
+                1e3 * with, result.ratio(), of_bytes);
+    if (has_bound) {
+      std::printf("%7.3f %9.3f  %s\n", bound, tolerance,
+                  is_within ? "within" : "BEYOND");
+    } else {
+      std::printf("  (no budget)\n");
+    }
   }
   std::fflush(stdout);
 }
@@ -292,9 +300,10 @@ void RunAll(const Options& options) {
   Bench bench(options, cluster);
   if (!options.json) {
     std::puts(
-        "   budget   taken by   given by  ms a layer           \n"
-        "     MB/s  each MB/s   one MB/s     without      with   ratio   bound "
-        "tolerance");
+        "   budget   taken by   given by  ms a layer\n"
+        "     MB/s  each MB/s   one MB/s    without      with   ratio  of "
+        "bytes "
+        "  bound tolerance");
   }
   for (const int percent : options.budgets) {
     Print(options, bench.Measure(0.01 * percent * options.read_rate()));

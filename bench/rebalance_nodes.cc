@@ -26,7 +26,9 @@
 namespace deltafin::bench {
 namespace {
 
-constexpr absl::Duration kHeartbeat = absl::Milliseconds(500);
+// Long: a machine that is busy with other things makes nobody suspect.
+constexpr absl::Duration kHeartbeat = absl::Seconds(5);
+constexpr absl::Duration kTick = absl::Milliseconds(250);
 constexpr absl::Duration kLook = absl::Milliseconds(1);
 // What a node that takes may keep on this machine's real drive.
 constexpr uint64_t kMostHeldBytes = uint64_t{128} << 20;
@@ -42,7 +44,6 @@ RegistryOptions CoordinatorOptions() {
       spec.num_experts_per_token, static_cast<int64_t>(shape.slice_offset(1))};
   options.identity = {kScalingDigest, "rebalance_cost"};
   options.limits.heartbeat = kHeartbeat;
-  // A machine that is busy with other things loses nobody.
   options.limits.gone_after = absl::Minutes(1);
   options.loopback_only = true;
   return options;
@@ -189,7 +190,7 @@ std::unique_ptr<Child> RebalanceCoordinator() {
         CoordinatorOptions(), *std::move(epochs),
         [](const std::string& address) { return MakeExpertChannel(address); },
         SystemClock());
-    const RegistryTicker ticker(registry, kHeartbeat / 4);
+    const RegistryTicker ticker(registry, kTick);
     ClusterService service(registry);
     grpc::Service* const services[] = {&service};
     auto server = ServerLifecycle::Start({"127.0.0.1:0"}, services);

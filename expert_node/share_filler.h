@@ -37,7 +37,7 @@ struct ShareFillerOptions {
   int piece_slices = 0;
   // Work goes before copying, but copying goes on: what is to be copied is
   // begun after this long at the latest, and a piece after its time in the
-  // budget: so at least half of the budget is used however busy the node is.
+  // budget.
   absl::Duration longest_wait = absl::Seconds(1);
   // Between questions when nothing can be done just now.
   absl::Duration retry = absl::Seconds(1);
