@@ -3,7 +3,6 @@
 // predicted from a calibration before what is measured.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -12,14 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "bench/expert_layers.h"
 #include "bench/flags.h"
 #include "bench/scaling_nodes.h"
 #include "common/base/check.h"
 #include "common/base/log.h"
-#include "coordinator/cluster/static_cluster.h"
-#include "coordinator/engine/expert_dispatcher.h"
 #include "coordinator/engine/expert_prediction.h"
-#include "kernels/kernel_registry.h"
 
 namespace deltafin::bench {
 namespace {
@@ -59,86 +56,48 @@ struct Measured {
   std::vector<double> slices;  // of each node, over all layers
 };
 
-class Run {
- public:
-  Run(const std::vector<std::unique_ptr<Child>>& nodes,
-      const std::vector<double>& weights, const PlacementOptions& placement)
-      : cluster_(placement, ScalingMembers(nodes, weights, placement)) {
-    DispatcherOptions options;
-    options.identity = {kScalingDigest, "cluster_scaling"};
-    options.latent_size = FullExperts().routed_expert_hidden_size;
-    options.kernel = &BestKernel().elementwise;
-    dispatcher_ = std::make_unique<ExpertDispatcher>(options, cluster_);
-    CHECK_OK(dispatcher_->ConnectAll());
-    latent_.assign(options.latent_size, 0.01f);
-  }
-
-  const Placement& placement() const { return *placement_; }
-
-  // Layers of experts that `routes` draws.
-  Measured Time(const RouteModel& routes, int num_layers, uint64_t seed) {
-    Measured sum;
-    std::vector<int64_t> before = Slices();
-    sum.slices.resize(before.size());
-    double most = 0;
-    int64_t total = 0;
-    for (int i = -2; i < num_layers; ++i) {  // two to warm up
-      const double seconds = Layer(routes, std::max(i, 0), &seed);
-      const std::vector<int64_t> after = Slices();
-      if (i >= 0) {
-        sum.seconds_per_layer += seconds / num_layers;
-        int64_t busiest = 0;
-        for (size_t node = 0; node < after.size(); ++node) {
-          const int64_t of_node = after[node] - before[node];
-          busiest = std::max(busiest, of_node);
-          total += of_node;
-          sum.slices[node] += static_cast<double>(of_node);
-        }
-        most += static_cast<double>(busiest);
+// Layers of experts that `routes` draws.
+Measured Time(ExpertLayers& run, const RouteModel& routes, int num_layers,
+              uint64_t seed) {
+  Measured sum;
+  std::vector<int64_t> before = run.Slices();
+  sum.slices.resize(before.size());
+  double most = 0;
+  int64_t total = 0;
+  for (int i = -2; i < num_layers; ++i) {  // two to warm up
+    const double seconds = run.Time(routes, std::max(i, 0), &seed);
+    const std::vector<int64_t> after = run.Slices();
+    if (i >= 0) {
+      sum.seconds_per_layer += seconds / num_layers;
+      int64_t busiest = 0;
+      for (size_t node = 0; node < after.size(); ++node) {
+        const int64_t of_node = after[node] - before[node];
+        busiest = std::max(busiest, of_node);
+        total += of_node;
+        sum.slices[node] += static_cast<double>(of_node);
       }
-      before = after;
+      most += static_cast<double>(busiest);
     }
-    sum.balance =
-        static_cast<double>(total) / static_cast<double>(before.size()) / most;
-    return sum;
+    before = after;
   }
+  sum.balance =
+      static_cast<double>(total) / static_cast<double>(before.size()) / most;
+  return sum;
+}
 
- private:
-  double Layer(const RouteModel& routes, int layer, uint64_t* seed) {
-    DrawExperts(routes, seed, &experts_);
-    weights_.assign(experts_.size(), 1.0f / experts_.size());
-    const RoutedTokens routed = {1, routes.top_k, experts_, weights_, latent_};
-    const auto begin = std::chrono::steady_clock::now();
-    CHECK_OK(dispatcher_->Start(++step_, routes.first_layer + layer, routed));
-    CHECK_OK(dispatcher_->Wait([] { return false; }).status());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
-                                         begin)
-        .count();
-  }
-
-  std::vector<int64_t> Slices() const {
-    std::vector<int64_t> slices;
-    for (const NodeStats& node : dispatcher_->stats().nodes) {
-      slices.push_back(node.work.slices_computed);
-    }
-    return slices;
-  }
-
-  StaticCluster cluster_;
-  const std::shared_ptr<const Placement> placement_ = cluster_.placement();
-  std::unique_ptr<ExpertDispatcher> dispatcher_;
-  std::vector<float> latent_;
-  std::vector<int32_t> experts_;
-  std::vector<float> weights_;
-  uint64_t step_ = 0;
-};
+ExpertLayers LayersOn(const std::vector<std::unique_ptr<Child>>& nodes,
+                      const std::vector<double>& weights,
+                      const PlacementOptions& placement) {
+  return ExpertLayers(kScalingDigest, placement,
+                      ScalingMembers(nodes, weights, placement));
+}
 
 // From layers of one and of sixteen experts on one node, which take latency +
 // bytes / rate; the kernel's rate from experts that are in memory.
 NodeSpeed Calibrate(const Options& options,
                     const std::vector<std::unique_ptr<Child>>& nodes,
                     const PlacementOptions& placement) {
-  Run run(nodes, {1}, placement);
+  ExpertLayers run = LayersOn(nodes, {1}, placement);
   RouteModel one = Routes();
   one.top_k = 1;
   RouteModel four = Routes();
@@ -148,11 +107,11 @@ NodeSpeed Calibrate(const Options& options,
   resident.num_layers = 1;
   const double expert_bytes =
       static_cast<double>(one.slice_bytes) * placement.num_slices;
-  const double small = run.Time(one, options.layers, 1).seconds_per_layer;
-  const double large = run.Time(four, options.layers, 2).seconds_per_layer;
+  const double small = Time(run, one, options.layers, 1).seconds_per_layer;
+  const double large = Time(run, four, options.layers, 2).seconds_per_layer;
   double warm = 0;
   for (int i = 0; i < options.layers; ++i) {
-    warm += run.Time(resident, 1, 3).seconds_per_layer / options.layers;
+    warm += Time(run, resident, 1, 3).seconds_per_layer / options.layers;
   }
   NodeSpeed speed;
   speed.read_rate = 3 * expert_bytes / (large - small);
@@ -207,7 +166,8 @@ NodeSpeed MeasureAll(const Options& options,
         if (count < copies) continue;
         placement.cut = cut;
         placement.copies = copies;
-        Run run(nodes, std::vector<double>(count, 1), placement);
+        ExpertLayers run =
+            LayersOn(nodes, std::vector<double>(count, 1), placement);
         const std::vector<NodeSpeed> speeds(count, speed);
         const double predicted =
             PredictExperts(run.placement(), Routes(), speeds, 500, 7)
@@ -218,7 +178,7 @@ NodeSpeed MeasureAll(const Options& options,
                       1e3 * predicted);
           std::fflush(stdout);
         }
-        const Measured measured = run.Time(Routes(), options.layers, 11);
+        const Measured measured = Time(run, Routes(), options.layers, 11);
         if (count == 1) one_node = measured.seconds_per_layer;
         Print(options, name, copies, count, predicted, measured, one_node);
       }
@@ -244,8 +204,8 @@ void MeasureUneven(const Options& options, const NodeSpeed& speed,
                    const std::vector<std::unique_ptr<Child>>& nodes) {
   PlacementOptions placement;
   placement.num_slices = FullExperts().expert_shape().num_slices();
-  Run run(nodes, kUneven, placement);
-  const Measured measured = run.Time(Routes(), options.layers, 13);
+  ExpertLayers run = LayersOn(nodes, kUneven, placement);
+  const Measured measured = Time(run, Routes(), options.layers, 13);
   const RouteModel routes = Routes();
   const double bytes = 1.0 * routes.top_k * placement.num_slices *
                        static_cast<double>(routes.slice_bytes);

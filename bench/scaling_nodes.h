@@ -1,23 +1,24 @@
 // bench/scaling_nodes.h
 //
-// Nodes of cluster_scaling: processes that serve real-size experts at the rate
-// of a disk.
+// Nodes of cluster_scaling and rebalance_cost: processes that serve real-size
+// experts at the rate of a disk.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "bench/child.h"
-#include "common/base/model_spec.h"
+#include "bench/repeated_store.h"
 #include "coordinator/cluster/placement.h"
 #include "coordinator/engine/expert_prediction.h"
 
 namespace deltafin::bench {
 
-// Kimi K3's routed experts, and nothing else of it.
-ModelSpec FullExperts();
+// Of FullExperts().
 RouteModel Routes();
-inline constexpr char kScalingDigest[] = "cluster_scaling";
+// In the place of a manifest's SHA-256.
+inline constexpr char kScalingDigest[] =
+    "0000000000000000000000000000000000000000000000000000000000000000";
 
 // Serves every expert from memory, at most `read_rate` bytes a second, and
 // keeps none. REQUIRES: this process has no threads yet.

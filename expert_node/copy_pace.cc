@@ -12,13 +12,18 @@ constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
 }  // namespace
 
+absl::Duration CopyPace::TimeOf(uint64_t bytes) const {
+  if (budget_ == 0) return absl::ZeroDuration();
+  return absl::Seconds(static_cast<double>(bytes) /
+                       static_cast<double>(budget_));
+}
+
+void CopyPace::Begin(uint64_t bytes, absl::Duration now) {
+  next_ = std::max(next_, now) + TimeOf(bytes);
+}
+
 void CopyPace::Copied(uint64_t bytes, absl::Duration begun,
                       absl::Duration ended) {
-  if (budget_ > 0) {
-    next_ =
-        std::max(next_, begun) + absl::Seconds(static_cast<double>(bytes) /
-                                               static_cast<double>(budget_));
-  }
   const bool follows = seconds_ > 0 && begun - last_ <= kLongestPause;
   const absl::Duration passed = ended - (follows ? last_ : begun);
   last_ = ended;

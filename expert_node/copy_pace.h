@@ -9,19 +9,27 @@
 
 namespace deltafin {
 
+// Whoever begins a copy at next() or later, and tells so, begins in any time t
+// copies of at most budget * t bytes and one more.
 class CopyPace {
  public:
-  // Bytes a second; 0: as fast as it goes.
+  // Bytes a second; 0: as fast as it goes. Of what begins from now on.
   void SetBudget(uint64_t bytes_per_second) { budget_ = bytes_per_second; }
   uint64_t budget() const { return budget_; }
 
-  // `bytes` were copied, from `begun` to `ended`. Times are since any fixed
-  // point.
-  void Copied(uint64_t bytes, absl::Duration begun, absl::Duration ended);
+  // How long copying `bytes` may take; 0 without a budget.
+  absl::Duration TimeOf(uint64_t bytes) const;
 
-  // When the next copy may begin, by the same clock: once what was copied has
-  // used up its time in the budget. Time that was not used is not saved up.
+  // A copy of `bytes` begins, whatever becomes of it. Times are since any fixed
+  // point.
+  void Begin(uint64_t bytes, absl::Duration now);
+
+  // When the next copy may begin, by the same clock: once those before have
+  // used up their time in the budget. Time that was not used is not saved up.
   absl::Duration next() const { return next_; }
+
+  // `bytes` were copied, from `begun` to `ended`.
+  void Copied(uint64_t bytes, absl::Duration begun, absl::Duration ended);
 
   // Bytes a second of the last minute or so, pauses included; 0: none yet.
   double rate() const;

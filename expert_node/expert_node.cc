@@ -205,7 +205,8 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       meter_(std::move(meter)),
       experts_(experts),
       store_(std::move(store)),
-      slices_(spec_, options_.manifest_digest, experts_.held()),
+      slices_(spec_, options_.manifest_digest, experts_.held(),
+              /*copies_at_once=*/1),
       cards_(OpenCards(options_, spec_)) {
   engine_ =
       std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ, *store_,

@@ -10,7 +10,9 @@
 #include "common/base/status_macros.h"
 #include "common/net/grpc_status.h"
 #include "common/net/listen_address.h"
+#include "expert_node/copy_pace.h"
 #include "expert_node/peer_answers.h"
+#include "expert_node/slice_sender.h"
 
 namespace deltafin {
 namespace {
@@ -135,8 +137,20 @@ absl::StatusOr<std::shared_ptr<v1::ExpertService::Stub>> PeerClient::StubOf(
   return stub;
 }
 
+// An owner that is gone is noticed sooner, by its keepalive.
+absl::Duration PeerClient::TimeoutOf(
+    SliceRun run, std::optional<uint64_t> copy_budget) const {
+  CopyPace pace;
+  pace.SetBudget(copy_budget.value_or(0));
+  const size_t bytes = options_.shape.slice_offset(run.first + run.count) -
+                       options_.shape.slice_offset(run.first);
+  return options_.read_timeout + SliceSender::kMaxWaiting * pace.TimeOf(bytes);
+}
+
 absl::Status PeerClient::ReadSlices(const std::string& owner, ExpertKey key,
-                                    SliceRun run, TakeSlice take) {
+                                    SliceRun run,
+                                    std::optional<uint64_t> copy_budget,
+                                    TakeSlice take) {
   ASSIGN_OR_RETURN(const std::shared_ptr<v1::ExpertService::Stub> stub,
                    StubOf(owner));
   v1::ReadSlicesRequest request;
@@ -145,7 +159,9 @@ absl::Status PeerClient::ReadSlices(const std::string& owner, ExpertKey key,
   request.set_expert(key.expert);
   request.set_first_slice(run.first);
   request.set_num_slices(run.count);
-  Call call(*this, options_.read_timeout);
+  request.set_is_copy(copy_budget.has_value());
+  request.set_copy_bytes_per_second(copy_budget.value_or(0));
+  Call call(*this, TimeoutOf(run, copy_budget));
   const auto reader = stub->ReadSlices(call.context(), request);
   v1::SliceBytes slice;
   absl::Status taken;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,7 +46,8 @@ struct PeerClientOptions {
   // Within which a machine that is gone is noticed.
   absl::Duration keepalive_bound = kDefaultKeepaliveBound;
   absl::Duration ask_timeout = absl::Seconds(5);
-  // Of one run from one owner.
+  // Of one run from one owner; a copy may also wait while the owner gives
+  // others theirs.
   absl::Duration read_timeout = absl::Seconds(30);
 };
 
@@ -59,6 +61,7 @@ class PeerClient : public SlicePeers {
   // `owner`: HOST:PORT, or kCoordinatorOwner. Errors: also INVALID_ARGUMENT for
   // an address that this node may not reach without credentials.
   absl::Status ReadSlices(const std::string& owner, ExpertKey key, SliceRun run,
+                          std::optional<uint64_t> copy_budget,
                           TakeSlice take) override;
 
   absl::StatusOr<v1::NextCopiesReply> NextCopies(uint32_t max_orders,
@@ -70,6 +73,8 @@ class PeerClient : public SlicePeers {
  private:
   class Call;
 
+  absl::Duration TimeoutOf(SliceRun run,
+                           std::optional<uint64_t> copy_budget) const;
   absl::StatusOr<std::shared_ptr<v1::ExpertService::Stub>> StubOf(
       const std::string& owner);
 

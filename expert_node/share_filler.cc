@@ -120,8 +120,8 @@ absl::Duration ShareFiller::Work(const v1::NextCopiesReply& reply) {
   int num_failed = 0;
   bool is_full = false;
   for (const v1::CopyOrder& order : reply.orders()) {
-    if (!WaitForTurn()) return absl::ZeroDuration();
     const Outcome outcome = Do(order, reply);
+    if (outcome == Outcome::kStopped) return absl::ZeroDuration();
     if (outcome == Outcome::kCopied && ++num_copied == 1) {
       SetState(State::kFilling);
     }
@@ -144,10 +144,56 @@ absl::Duration ShareFiller::Work(const v1::NextCopiesReply& reply) {
   return std::min(options_.retry, RetryOf(reply));
 }
 
+// A piece that fails is the last of its order: the rest is asked for again.
 ShareFiller::Outcome ShareFiller::Do(const v1::CopyOrder& order,
                                      const v1::NextCopiesReply& reply) {
+  const absl::StatusOr<std::vector<Piece>> pieces = PiecesOf(order);
+  if (!pieces.ok()) {
+    NoteFailure(pieces.status());
+    return Outcome::kFailed;
+  }
+  Outcome outcome = Outcome::kWasHeld;
+  for (const Piece& piece : *pieces) {
+    if (share_.records().Holds(piece.key, piece.run)) continue;
+    if (!WaitForTurn(piece)) return Outcome::kStopped;
+    const Outcome of_piece = DoPiece(piece, reply);
+    if (of_piece == Outcome::kFull) return of_piece;
+    if (of_piece == Outcome::kFailed) {
+      return outcome == Outcome::kCopied ? outcome : of_piece;
+    }
+    if (of_piece == Outcome::kCopied) outcome = of_piece;
+  }
+  return outcome;
+}
+
+absl::StatusOr<std::vector<ShareFiller::Piece>> ShareFiller::PiecesOf(
+    const v1::CopyOrder& order) const {
+  const ExpertKey key = KeyOf(order);
+  const SliceRun run = RunOf(order);
+  RETURN_IF_ERROR(share_.records().CheckName(key, run));
+  const ExpertShape& shape = share_.shape();
+  int most = run.count;
+  if (pace_.budget() > 0) {
+    most = options_.piece_slices > 0 ? options_.piece_slices
+                                     : share_.slices_per_read();
+  }
+  std::vector<Piece> pieces;
+  for (int first = 0; first < run.count; first += most) {
+    const SliceRun part = {run.first + first,
+                           std::min(most, run.count - first)};
+    pieces.push_back({key, part, FirstOwners(order.owners()),
+                      shape.slice_offset(part.first + part.count) -
+                          shape.slice_offset(part.first)});
+  }
+  return pieces;
+}
+
+// What fails may have cost as much as what does not.
+ShareFiller::Outcome ShareFiller::DoPiece(const Piece& piece,
+                                          const v1::NextCopiesReply& reply) {
   const absl::Duration begun = SystemClock().Elapsed();
-  const absl::StatusOr<uint64_t> bytes = CopyMakingRoom(order, reply);
+  pace_.Begin(piece.bytes, begun);
+  const absl::StatusOr<uint64_t> bytes = CopyMakingRoom(piece, reply);
   if (!bytes.ok()) {
     NoteFailure(bytes.status());
     return absl::IsResourceExhausted(bytes.status()) ? Outcome::kFull
@@ -156,7 +202,7 @@ ShareFiller::Outcome ShareFiller::Do(const v1::CopyOrder& order,
   if (*bytes == 0) return Outcome::kWasHeld;
   pace_.Copied(*bytes, begun, SystemClock().Elapsed());
   MutexLock lock(mutex_);
-  const uint64_t slices = order.num_slices();
+  const uint64_t slices = piece.run.count;
   report_.copied_slices += slices;
   report_.copied_bytes += *bytes;
   report_.missing_slices -= std::min(report_.missing_slices, slices);
@@ -165,20 +211,14 @@ ShareFiller::Outcome ShareFiller::Do(const v1::CopyOrder& order,
 }
 
 absl::StatusOr<uint64_t> ShareFiller::CopyMakingRoom(
-    const v1::CopyOrder& order, const v1::NextCopiesReply& reply) {
-  const ExpertKey key = KeyOf(order);
-  const SliceRun run = RunOf(order);
-  RETURN_IF_ERROR(share_.records().CheckName(key, run));
-  const ExpertShape& shape = share_.shape();
-  const uint64_t bytes =
-      shape.slice_offset(run.first + run.count) - shape.slice_offset(run.first);
-  if (!share_.records().Holds(key, run) && !MakeRoom(bytes, reply)) {
+    const Piece& piece, const v1::NextCopiesReply& reply) {
+  if (!MakeRoom(piece.bytes, reply)) {
     return absl::ResourceExhaustedError(fmt::format(
         "{}: no room for more of this node's share: {} bytes are held; raise "
         "--quota, lower --reserve, or free the drive",
         share_.records().folder(), share_.records().stats().held_bytes));
   }
-  return share_.Copy(key, run, FirstOwners(order.owners()));
+  return share_.Copy(piece.key, piece.run, piece.owners, pace_.budget());
 }
 
 bool ShareFiller::MakeRoom(uint64_t bytes, const v1::NextCopiesReply& reply) {
@@ -195,10 +235,14 @@ bool ShareFiller::MakeRoom(uint64_t bytes, const v1::NextCopiesReply& reply) {
   return share_.records().HasRoom(bytes);
 }
 
-bool ShareFiller::WaitForTurn() {
+bool ShareFiller::WaitForTurn(const Piece& piece) {
   const absl::Duration pause = pace_.next() - SystemClock().Elapsed();
   if (!WaitUntil(absl::Now() + pause)) return false;
-  options_.wait_until_idle(absl::Now() + options_.longest_wait);
+  const absl::Duration most =
+      pace_.budget() == 0
+          ? options_.longest_wait
+          : std::min(options_.longest_wait, pace_.TimeOf(piece.bytes));
+  options_.wait_until_idle(absl::Now() + most);
   return !stopped();
 }
 

@@ -2,14 +2,15 @@
 //
 // Brings a node's share of the model to its drive, on a thread of its own: asks
 // the coordinator what is missing and who has it, again and again, and copies
-// run by run within the budget, while no layer waits. Nothing is remembered
-// between starts but what is on the drive. Thread-safe.
+// run by run, and within a budget piece by piece, while no layer waits. Nothing
+// is remembered between starts but what is on the drive. Thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,8 +31,13 @@ struct ShareFillerOptions {
   std::function<void()> tell_holdings;
 
   uint32_t max_orders = 128;  // of one question, 1 to 256
-  // Work goes before copying, but copying goes on: a run is begun after this
-  // long at the latest.
+  // With a budget a run is copied in pieces of so many slices, so that a layer
+  // meets no more of it than its share. 0: as many as one read of the drive
+  // takes (ExpertStore::slices_per_read).
+  int piece_slices = 0;
+  // Work goes before copying, but copying goes on: what is to be copied is
+  // begun after this long at the latest, and a piece after its time in the
+  // budget.
   absl::Duration longest_wait = absl::Seconds(1);
   // Between questions when nothing can be done just now.
   absl::Duration retry = absl::Seconds(1);
@@ -79,14 +85,24 @@ class ShareFiller {
 
  private:
   using State = ShareReport::State;
-  enum class Outcome : uint8_t { kCopied, kWasHeld, kFailed, kFull };
+  enum class Outcome : uint8_t { kCopied, kWasHeld, kFailed, kFull, kStopped };
+  // What is copied at once.
+  struct Piece {
+    ExpertKey key;
+    SliceRun run;
+    std::vector<std::string> owners;
+    uint64_t bytes = 0;
+  };
 
   void Loop();
   // One question and its orders; returns how long to wait for the next.
   absl::Duration Turn();
   absl::Duration Work(const v1::NextCopiesReply& reply);
   Outcome Do(const v1::CopyOrder& order, const v1::NextCopiesReply& reply);
-  absl::StatusOr<uint64_t> CopyMakingRoom(const v1::CopyOrder& order,
+  // Errors: INVALID_ARGUMENT for an order outside the model.
+  absl::StatusOr<std::vector<Piece>> PiecesOf(const v1::CopyOrder& order) const;
+  Outcome DoPiece(const Piece& piece, const v1::NextCopiesReply& reply);
+  absl::StatusOr<uint64_t> CopyMakingRoom(const Piece& piece,
                                           const v1::NextCopiesReply& reply);
   // Removes surplus until there is room for `bytes`; false when there is none.
   bool MakeRoom(uint64_t bytes, const v1::NextCopiesReply& reply);
@@ -95,7 +111,7 @@ class ShareFiller {
   void LogProgress();
   // False when stopped.
   bool WaitUntil(absl::Time time);
-  bool WaitForTurn();
+  bool WaitForTurn(const Piece& piece);
   bool stopped() const;
 
   ShareStore& share_;

@@ -1,40 +1,23 @@
 #include "expert_node/slice_sender.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "common/base/aligned_buffer.h"
 #include "common/base/digest.h"
 #include "common/base/status_macros.h"
 
 namespace deltafin {
-namespace {
-
-// How late a caller that waits for its turn notices that it was cancelled.
-constexpr absl::Duration kAskCancelled = absl::Milliseconds(100);
-
-}  // namespace
-
-class SliceSender::Turn {
- public:
-  explicit Turn(SliceSender& sender) : sender_(sender) {}
-  ~Turn() { sender_.EndTurn(); }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-
- private:
-  SliceSender& sender_;
-};
-
 SliceSender::SliceSender(const ModelSpec& spec, std::string manifest_digest,
-                         ExpertStore& held)
+                         ExpertStore& held, int copies_at_once)
     : shape_(spec.expert_shape()),
       first_layer_(spec.first_k_dense_replace),
       num_layers_(spec.num_hidden_layers),
       num_experts_(spec.num_experts),
       manifest_digest_(std::move(manifest_digest)),
-      held_(held) {}
+      held_(held),
+      reads_of_copies_(copies_at_once, kMaxReading) {}
 
 absl::Status SliceSender::CheckRequest(
     const v1::ReadSlicesRequest& request) const {
@@ -60,52 +43,44 @@ absl::Status SliceSender::CheckRequest(
       num_slices));
 }
 
-absl::Status SliceSender::TakeTurn(absl::FunctionRef<bool()> cancelled) {
-  MutexLock lock(mutex_);
-  if (num_reading_ >= kMaxReading && num_waiting_ >= kMaxWaiting) {
-    return absl::ResourceExhaustedError(
-        fmt::format("{} callers wait for slices already: ask another owner, or "
-                    "later",
-                    num_waiting_));
+absl::Status SliceSender::Read(const v1::ReadSlicesRequest& request,
+                               std::span<uint8_t* const> slices,
+                               absl::FunctionRef<bool()> cancelled) {
+  const ExpertKey key = {static_cast<int32_t>(request.layer()),
+                         static_cast<int32_t>(request.expert())};
+  const SliceRun run = {static_cast<int>(request.first_slice()),
+                        static_cast<int>(request.num_slices())};
+  std::optional<SliceQueue::Turn> turn;
+  if (request.is_copy()) {
+    const size_t bytes = shape_.slice_offset(run.first + run.count) -
+                         shape_.slice_offset(run.first);
+    ASSIGN_OR_RETURN(SliceQueue::Turn taken,
+                     reads_of_copies_.Wait(
+                         {bytes, request.copy_bytes_per_second()}, cancelled));
+    turn.emplace(std::move(taken));
   }
-  ++num_waiting_;
-  while (num_reading_ >= kMaxReading && !cancelled()) {
-    turn_ended_.WaitUntil(mutex_, absl::Now() + kAskCancelled);
-  }
-  --num_waiting_;
-  if (num_reading_ >= kMaxReading) return absl::CancelledError("cancelled");
-  ++num_reading_;
-  return absl::OkStatus();
-}
-
-void SliceSender::EndTurn() {
-  MutexLock lock(mutex_);
-  --num_reading_;
-  turn_ended_.NotifyOne();
+  return held_.Read(key, run, slices, [](int) {}).status();
 }
 
 absl::Status SliceSender::Send(
     const v1::ReadSlicesRequest& request, absl::FunctionRef<bool()> cancelled,
     absl::FunctionRef<bool(const v1::SliceBytes&)> write) {
   RETURN_IF_ERROR(CheckRequest(request));
-  RETURN_IF_ERROR(TakeTurn(cancelled));
-  const Turn turn(*this);
-  const ExpertKey key = {static_cast<int32_t>(request.layer()),
-                         static_cast<int32_t>(request.expert())};
-  const SliceRun run = {static_cast<int>(request.first_slice()),
-                        static_cast<int>(request.num_slices())};
-  const size_t begin = shape_.slice_offset(run.first);
-  ASSIGN_OR_RETURN(AlignedBuffer buffer,
-                   AlignedBuffer::Allocate(
-                       shape_.slice_offset(run.first + run.count) - begin));
+  SliceQueue& callers = request.is_copy() ? copies_ : layers_;
+  ASSIGN_OR_RETURN(const SliceQueue::Turn turn, callers.Wait({}, cancelled));
+  const int first = static_cast<int>(request.first_slice());
+  const int count = static_cast<int>(request.num_slices());
+  const size_t begin = shape_.slice_offset(first);
+  ASSIGN_OR_RETURN(
+      AlignedBuffer buffer,
+      AlignedBuffer::Allocate(shape_.slice_offset(first + count) - begin));
   std::vector<uint8_t*> slices;
-  for (int i = 0; i < run.count; ++i) {
-    slices.push_back(buffer.data() + shape_.slice_offset(run.first + i) -
-                     begin);
+  for (int i = 0; i < count; ++i) {
+    slices.push_back(buffer.data() + shape_.slice_offset(first + i) - begin);
   }
-  RETURN_IF_ERROR(held_.Read(key, run, slices, [](int) {}).status());
-  for (int i = 0; i < run.count; ++i) {
-    const int slice = run.first + i;
+  RETURN_IF_ERROR(Read(request, slices, cancelled));
+  for (int i = 0; i < count; ++i) {
+    const int slice = first + i;
     const size_t bytes =
         shape_.slice_offset(slice + 1) - shape_.slice_offset(slice);
     v1::SliceBytes message;

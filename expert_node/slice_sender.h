@@ -6,12 +6,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "common/base/model_spec.h"
-#include "common/base/mutex.h"
+#include "expert_node/slice_queue.h"
 #include "expert_node/storage/expert_store.h"
 #include "proto/expert.pb.h"
 
@@ -19,18 +20,21 @@ namespace deltafin {
 
 class SliceSender {
  public:
-  // Runs read at once: each has its bytes in memory. Further callers wait for
-  // their turn, up to so many; more are refused.
+  // Runs in memory at once, of copies and of what layers wait for each. Further
+  // callers wait for their turn, up to so many; more are refused.
   static constexpr int kMaxReading = 4;
   static constexpr int kMaxWaiting = 64;
 
   // `held` must outlive the object; its Read never asks the network unless the
-  // owner of this means it to.
+  // owner of this means it to. `copies_at_once`: copies that are read at the
+  // same time; 1 where they share a drive with layers.
   SliceSender(const ModelSpec& spec, std::string manifest_digest,
-              ExpertStore& held);
+              ExpertStore& held, int copies_at_once = kMaxReading);
 
-  // Reads the run and hands it on slice by slice, ascending. `write` may block
-  // and returns false when the caller is gone; `cancelled` is asked before each
+  // Reads the run and hands it on slice by slice, ascending. A copy waits until
+  // those before it are read and the budget allows for it, which holds for all
+  // callers together; what a layer waits for does not. `write` may block and
+  // returns false when the caller is gone; `cancelled` is asked before each
   // step. Errors: FAILED_PRECONDITION for another model; INVALID_ARGUMENT for a
   // run outside it; RESOURCE_EXHAUSTED with too many callers; CANCELLED;
   // NOT_FOUND, DATA_LOSS and others of the store, before anything is written.
@@ -42,11 +46,11 @@ class SliceSender {
   uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  class Turn;
-
   absl::Status CheckRequest(const v1::ReadSlicesRequest& request) const;
-  absl::Status TakeTurn(absl::FunctionRef<bool()> cancelled);
-  void EndTurn();
+  // Reads the run once it is its turn to.
+  absl::Status Read(const v1::ReadSlicesRequest& request,
+                    std::span<uint8_t* const> slices,
+                    absl::FunctionRef<bool()> cancelled);
 
   const ExpertShape shape_;
   const int first_layer_;
@@ -55,10 +59,11 @@ class SliceSender {
   const std::string manifest_digest_;
   ExpertStore& held_;
   std::atomic<uint64_t> bytes_sent_{0};
-  Mutex mutex_;
-  CondVar turn_ended_;
-  int num_reading_ ABSL_GUARDED_BY(mutex_) = 0;
-  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Whose bytes are in memory. A machine that copies and takes its time leaves
+  // room for layers.
+  SliceQueue layers_{kMaxReading, kMaxWaiting};
+  SliceQueue copies_{kMaxReading, kMaxWaiting};
+  SliceQueue reads_of_copies_;
 };
 
 }  // namespace deltafin

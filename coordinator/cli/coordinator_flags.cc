@@ -159,8 +159,8 @@ void CoordinatorFlags::AddClusterTo(CLI::App& app) {
   add("--copies", copies_,
       "Copies of every expert, on different nodes (default: 1)");
   add("--copy-budget", copy_budget_,
-      "Most bytes a second that a node copies to its drive, such as 100M "
-      "(default: none)");
+      "Most bytes a second that a node copies to its drive, and reads for "
+      "copies of others, such as 100M (default: none)");
   add("--rebalance-after-s", rebalance_after_s_,
       "A node may be away for so long before others copy its share (default: "
       "300)");

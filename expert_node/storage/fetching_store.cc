@@ -145,46 +145,59 @@ absl::Status FetchingStore::Fetch(Request& request, SliceRun run) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> FetchingStore::Fill(ExpertKey key, SliceRun run,
-                                             ReadMissing read) {
-  BeginFetch(key);
-  const uint64_t held = records_.HeldMask(key);
-  absl::Status status;
-  uint64_t bytes = 0;
-  for (int at = run.first; at < run.first + run.count && status.ok();) {
-    int end = at;
-    while (end < run.first + run.count && (held >> end & 1) == 0) ++end;
-    if (end > at) {
-      status = FillMissing(key, {at, end - at}, read);
-      if (status.ok()) bytes += BytesOf({at, end - at});
-    }
-    at = std::max(end, at + 1);
+absl::StatusOr<uint64_t> FetchingStore::Fill(
+    ExpertKey key, SliceRun run, ReadMissing read,
+    std::optional<ReadMissing> read_in_turn) {
+  Filled filled;
+  BeginFill(key);
+  FillMissing(key, run, read, &filled);
+  if (!filled.read.ok() && read_in_turn) {
+    BeginFetch(key);
+    filled.read = absl::OkStatus();
+    FillMissing(key, run, *read_in_turn, &filled);
+    EndFetch(key);
   }
-  EndFetch(key);
-  RETURN_IF_ERROR(status);
-  return bytes;
+  EndFill(key);
+  RETURN_IF_ERROR(filled.read);
+  RETURN_IF_ERROR(filled.install);
+  return filled.bytes;
 }
 
-absl::Status FetchingStore::FillMissing(ExpertKey key, SliceRun missing,
-                                        ReadMissing read) {
+void FetchingStore::FillMissing(ExpertKey key, SliceRun run, ReadMissing read,
+                                Filled* filled) {
+  const uint64_t held = records_.HeldMask(key);
+  for (int at = run.first; at < run.first + run.count;) {
+    int end = at;
+    while (end < run.first + run.count && (held >> end & 1) == 0) ++end;
+    if (end > at) FillPart(key, {at, end - at}, read, filled);
+    if (!filled->read.ok() || !filled->install.ok()) return;
+    at = std::max(end, at + 1);
+  }
+}
+
+void FetchingStore::FillPart(ExpertKey key, SliceRun missing, ReadMissing read,
+                             Filled* filled) {
   if (!records_.HasRoom(BytesOf(missing))) {
-    return absl::ResourceExhaustedError(records_.folder() +
-                                        ": the drive or its quota is full");
+    filled->install = absl::ResourceExhaustedError(
+        records_.folder() + ": the drive or its quota is full");
+    return;
   }
   Install install = {key, missing, std::vector<uint8_t>(BytesOf(missing))};
   std::vector<uint8_t*> slices;
   for (int i = 0; i < missing.count; ++i) {
     slices.push_back(install.bytes.data() + BytesOf({missing.first, i}));
   }
-  ASSIGN_OR_RETURN(const uint64_t read_bytes, read(missing, slices));
+  const absl::StatusOr<uint64_t> bytes = read(missing, slices);
+  filled->read = bytes.status();
+  if (!bytes.ok()) return;
   {
     MutexLock lock(mutex_);
     ++stats_.fetches;
-    stats_.bytes_fetched += read_bytes;
+    stats_.bytes_fetched += *bytes;
   }
-  const absl::Status installed = InstallOnDrive(install);
-  Count(installed);
-  return installed;
+  filled->install = InstallOnDrive(install);
+  Count(filled->install);
+  if (filled->install.ok()) filled->bytes += BytesOf(missing);
 }
 
 absl::StatusOr<uint64_t> FetchingStore::ReadLower(Request& request,
@@ -208,6 +221,19 @@ void FetchingStore::BeginFetch(ExpertKey key) {
 void FetchingStore::EndFetch(ExpertKey key) {
   MutexLock lock(mutex_);
   busy_.erase(key);
+  changed_.NotifyAll();
+}
+
+// What readers fetched of the expert is on the drive then.
+void FetchingStore::BeginFill(ExpertKey key) {
+  MutexLock lock(mutex_);
+  while (busy_.contains(key) || filling_.contains(key)) changed_.Wait(mutex_);
+  filling_.insert(key);
+}
+
+void FetchingStore::EndFill(ExpertKey key) {
+  MutexLock lock(mutex_);
+  filling_.erase(key);
   changed_.NotifyAll();
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <thread>
@@ -61,9 +62,14 @@ class FetchingStore : public ExpertStore {
 
   // Brings what is missing of `run` to the drive by `read`, which is called for
   // each missing part as ExpertStore::Read is, and keeps it before it returns.
-  // Takes its turn with readers of the expert. Returns the bytes of slices that
-  // came. Blocks. Errors: those of `read` and of RecordStore::Install.
-  absl::StatusOr<uint64_t> Fill(ExpertKey key, SliceRun run, ReadMissing read);
+  // `read` may take long: readers of the expert do not wait for it, and may
+  // fetch the same. What it cannot read comes from `read_in_turn`, where there
+  // is one, which nobody fetches at the same time. Returns the bytes of slices
+  // that came. Blocks. Errors: those of the last of them and of
+  // RecordStore::Install.
+  absl::StatusOr<uint64_t> Fill(
+      ExpertKey key, SliceRun run, ReadMissing read,
+      std::optional<ReadMissing> read_in_turn = std::nullopt);
 
   // Blocks until everything fetched so far is on the drive or given up.
   void WaitForInstalls();
@@ -81,10 +87,21 @@ class FetchingStore : public ExpertStore {
 
   absl::Status ReadHeld(Request& request, SliceRun run);
   absl::Status Fetch(Request& request, SliceRun run);
-  absl::Status FillMissing(ExpertKey key, SliceRun missing, ReadMissing read);
+  // What came of an attempt to fill.
+  struct Filled {
+    absl::Status read;     // the first that failed ends it
+    absl::Status install;  // the same
+    uint64_t bytes = 0;
+  };
+  void FillMissing(ExpertKey key, SliceRun run, ReadMissing read,
+                   Filled* filled);
+  void FillPart(ExpertKey key, SliceRun missing, ReadMissing read,
+                Filled* filled);
   absl::StatusOr<uint64_t> ReadLower(Request& request, SliceRun run);
   void BeginFetch(ExpertKey key);
   void EndFetch(ExpertKey key);
+  void BeginFill(ExpertKey key);
+  void EndFill(ExpertKey key);
   void Queue(ExpertKey key, SliceRun run, std::span<uint8_t* const> slices);
   void InstallerMain();
   absl::Status InstallOnDrive(const Install& install);
@@ -99,6 +116,7 @@ class FetchingStore : public ExpertStore {
   CondVar changed_;
   // Being fetched or installed.
   std::set<ExpertKey> busy_ ABSL_GUARDED_BY(mutex_);
+  std::set<ExpertKey> filling_ ABSL_GUARDED_BY(mutex_);
   std::deque<Install> queue_ ABSL_GUARDED_BY(mutex_);
   uint64_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   bool installing_ok_ ABSL_GUARDED_BY(mutex_) = true;

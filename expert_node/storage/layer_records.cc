@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "expert_node/storage/slice_check.h"
+#include "expert_node/storage/throttled_store.h"
 
 namespace deltafin {
 namespace {
@@ -217,11 +218,16 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
   return BytesOf(run);
 }
 
+void LayerRecords::Throttle(uint64_t bytes) {
+  if (shared_.throttle != nullptr) shared_.throttle->Move(bytes);
+}
+
 template <typename Out>
 absl::Status LayerRecords::ReadFrom(RecordFile& data, uint64_t offset, Out out,
                                     uint64_t bytes) {
   const DriveTurns::Turn turn = shared_.turns.Take();
   shared_.bytes_read += bytes;
+  Throttle(bytes);
   if (shared_.meter == nullptr) return data.Read(offset, out);
   const ReadRateMeter::Reading reading = shared_.meter->Begin();
   const absl::Status status = data.Read(offset, out);

@@ -32,11 +32,13 @@ struct RecordShared {
   RecordShared(const std::string& folder, const RecordStoreOptions& options)
       : room(folder, options.quota_bytes, options.reserve_bytes),
         turns(options.reads_at_once),
-        meter(options.meter) {}
+        meter(options.meter),
+        throttle(options.throttle) {}
 
   DriveRoom room;
-  DriveTurns turns;            // of reads
-  ReadRateMeter* const meter;  // null: nobody is told of reads
+  DriveTurns turns;                // of reads
+  ReadRateMeter* const meter;      // null: nobody is told of reads
+  ThrottledDrive* const throttle;  // null: none
   BufferPool buffers;
   std::atomic<uint64_t> held_version{1};
   std::atomic<uint64_t> held_slices{0};
@@ -110,6 +112,8 @@ class LayerRecords {
   template <typename Out>
   absl::Status ReadFrom(RecordFile& data, uint64_t offset, Out out,
                         uint64_t bytes);
+  // Where there is a throttle, takes the time of its drive.
+  void Throttle(uint64_t bytes);
   // The verdict on a copy that cannot be used: NOT_FOUND when it was removed
   // meanwhile, else `why`, and it is dropped.
   absl::Status Drop(int expert, SliceRun run, uint64_t removals,

@@ -119,6 +119,7 @@ absl::Status LayerRecords::WriteSlices(int expert, SliceRun run,
     to += bytes;
   }
   std::memset(to, 0, pages + (run_end - begin) - to);
+  Throttle(end - begin);
   RETURN_IF_ERROR(data->Write(begin, {pages, end - begin}));
   return data->Sync();
 }

@@ -25,7 +25,7 @@ absl::StatusOr<uint64_t> PeerStore::Read(
   for (const SlicePeers::OwnedRun& part : *owned) {
     ASSIGN_OR_RETURN(
         const uint64_t part_bytes,
-        ReadFrom(part.owners, key, part.run,
+        ReadFrom({part.owners}, key, part.run,
                  out.subspan(part.run.first - run.first, part.run.count),
                  ready));
     bytes += part_bytes;
@@ -34,18 +34,18 @@ absl::StatusOr<uint64_t> PeerStore::Read(
 }
 
 absl::StatusOr<uint64_t> PeerStore::ReadFrom(
-    std::span<const std::string> owners, ExpertKey key, SliceRun run,
+    const SliceOwners& from, ExpertKey key, SliceRun run,
     std::span<uint8_t* const> out, absl::FunctionRef<void(int slice)> ready) {
-  if (owners.empty()) {
+  if (from.owners.empty()) {
     return absl::NotFoundError(NameOf(key, run) +
                                ": no machine of the cluster has it");
   }
   uint64_t total = 0;
   int done = 0;
   absl::Status last;
-  for (const std::string& owner : owners) {
+  for (const std::string& owner : from.owners) {
     last = peers_.ReadSlices(
-        owner, key, {run.first + done, run.count - done},
+        owner, key, {run.first + done, run.count - done}, from.copy_budget,
         [&](int slice, std::span<const uint8_t> bytes,
             const Xxh128& digest) -> absl::Status {
           if (done == run.count || slice != run.first + done) {
@@ -66,7 +66,7 @@ absl::StatusOr<uint64_t> PeerStore::ReadFrom(
   }
   return absl::UnavailableError(fmt::format(
       "{}: none of {} owners gave it; the last: {}", NameOf(key, run),
-      owners.size(), std::string(last.message())));
+      from.owners.size(), std::string(last.message())));
 }
 
 absl::Status PeerStore::Take(int slice, std::span<const uint8_t> bytes,

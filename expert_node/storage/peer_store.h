@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,10 +33,21 @@ class SlicePeers {
   // Runs that cover `run`, ascending. Errors: of the call.
   virtual absl::StatusOr<std::vector<OwnedRun>> FindOwners(ExpertKey key,
                                                            SliceRun run) = 0;
-  // Errors: those of the owner (NOT_FOUND: it has not all of the run), of the
-  // connection, and of `take`.
+  // `copy_budget`: absent where a layer waits for the run; else it is a copy,
+  // for which the owner may let the caller wait, and this the bytes a second
+  // within which the cluster copies, 0 without a bound. Errors: those of the
+  // owner (NOT_FOUND: it has not all of the run), of the connection, and of
+  // `take`.
   virtual absl::Status ReadSlices(const std::string& owner, ExpertKey key,
-                                  SliceRun run, TakeSlice take) = 0;
+                                  SliceRun run,
+                                  std::optional<uint64_t> copy_budget,
+                                  TakeSlice take) = 0;
+};
+
+// Whom to ask for slices, one after the other, and what for: see ReadSlices.
+struct SliceOwners {
+  std::span<const std::string> owners;
+  std::optional<uint64_t> copy_budget = std::nullopt;
 };
 
 class PeerStore : public ExpertStore {
@@ -58,9 +70,8 @@ class PeerStore : public ExpertStore {
       absl::FunctionRef<void(int slice)> ready) override;
 
   // The same from owners that are known.
-  absl::StatusOr<uint64_t> ReadFrom(std::span<const std::string> owners,
-                                    ExpertKey key, SliceRun run,
-                                    std::span<uint8_t* const> out,
+  absl::StatusOr<uint64_t> ReadFrom(const SliceOwners& from, ExpertKey key,
+                                    SliceRun run, std::span<uint8_t* const> out,
                                     absl::FunctionRef<void(int slice)> ready);
 
   // Since the start.

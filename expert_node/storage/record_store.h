@@ -25,6 +25,7 @@ namespace deltafin {
 
 class LayerRecords;
 class ReadRateMeter;
+class ThrottledDrive;
 struct RecordShared;
 
 // What a folder of records is of: another one is refused.
@@ -52,6 +53,9 @@ struct RecordStoreOptions {
   std::string program = "deltafin-node";
   // Told of every read of the drive; must outlive the store. Null: nobody is.
   ReadRateMeter* meter = nullptr;
+  // Tests and benches: slices read and written take the time of this drive as
+  // well. Must outlive the store.
+  ThrottledDrive* throttle = nullptr;
 };
 
 struct RecordStoreStats {

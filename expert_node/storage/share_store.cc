@@ -132,17 +132,19 @@ uint64_t ShareStore::HeldMask(ExpertKey key) const {
 uint64_t ShareStore::held_version() const { return held_->held_version(); }
 
 absl::StatusOr<uint64_t> ShareStore::Copy(ExpertKey key, SliceRun run,
-                                          std::span<const std::string> owners) {
+                                          std::span<const std::string> owners,
+                                          uint64_t copy_budget) {
   RETURN_IF_ERROR(records_->CheckName(key, run));
-  return fetching_->Fill(
-      key, run, [&](SliceRun missing, std::span<uint8_t* const> out) {
-        int done = 0;
-        const absl::StatusOr<uint64_t> from_peers = peers_.ReadFrom(
-            owners, key, missing, out, [&done](int) { ++done; });
-        if (from_peers.ok() || source_ == nullptr) return from_peers;
-        return source_->Read(key, {missing.first + done, missing.count - done},
-                             out.subspan(done), [](int) {});
-      });
+  const auto from_peers = [&](SliceRun missing, std::span<uint8_t* const> out) {
+    return peers_.ReadFrom({owners, copy_budget}, key, missing, out,
+                           [](int) {});
+  };
+  const auto from_source = [&](SliceRun missing,
+                               std::span<uint8_t* const> out) {
+    return source_->Read(key, missing, out, [](int) {});
+  };
+  if (source_ == nullptr) return fetching_->Fill(key, run, from_peers);
+  return fetching_->Fill(key, run, from_peers, from_source);
 }
 
 }  // namespace deltafin

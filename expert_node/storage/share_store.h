@@ -58,10 +58,13 @@ class ShareStore : public ExpertStore {
 
   // Brings a run to the drive: from `owners` in order, or from the source where
   // none of them gives it. Returns the bytes that came: 0 when it is held
-  // already. Blocks. Errors: INVALID_ARGUMENT for a run outside the model;
-  // RESOURCE_EXHAUSTED when there is no room; those of Read.
+  // already. Owners may let it wait (SlicePeers::ReadSlices, with this budget);
+  // readers of the expert do not wait for it then. Blocks. Errors:
+  // INVALID_ARGUMENT for a run outside the model; RESOURCE_EXHAUSTED when there
+  // is no room; those of Read.
   absl::StatusOr<uint64_t> Copy(ExpertKey key, SliceRun run,
-                                std::span<const std::string> owners);
+                                std::span<const std::string> owners,
+                                uint64_t copy_budget = 0);
 
   RecordStore& records() { return *records_; }
   const RecordStore& records() const { return *records_; }

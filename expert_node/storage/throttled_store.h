@@ -13,11 +13,38 @@
 
 namespace deltafin {
 
+// The disk: what is read from it and written to it takes its time, one after
+// the other as a disk's queue does.
+class ThrottledDrive {
+ public:
+  // REQUIRES: > 0.
+  explicit ThrottledDrive(double bytes_per_second);
+
+  // Blocks until the disk has moved `bytes` more. Large ones go in pieces, and
+  // others have their turn between these.
+  void Move(uint64_t bytes);
+
+  // Since the start.
+  uint64_t bytes_moved() const;
+
+ private:
+  // When the disk has moved `bytes` more.
+  absl::Time Moved(uint64_t bytes);
+
+  const double bytes_per_second_;
+  mutable Mutex mutex_;
+  absl::Time busy_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  uint64_t bytes_moved_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
 class ThrottledStore : public ExpertStore {
  public:
-  // All reads together take at most `bytes_per_second` of slices from `lower`,
-  // one read after the other as a disk's queue does. REQUIRES: > 0.
+  // All reads together take at most `bytes_per_second` of slices from `lower`.
   ThrottledStore(std::unique_ptr<ExpertStore> lower, double bytes_per_second);
+  // The same, together with whatever else moves on `drive`. All of `lower` is
+  // on it: what others are given (held()) comes from there, too.
+  ThrottledStore(std::unique_ptr<ExpertStore> lower,
+                 std::shared_ptr<ThrottledDrive> drive);
 
   const ExpertShape& shape() const override { return lower_->shape(); }
 
@@ -37,13 +64,8 @@ class ThrottledStore : public ExpertStore {
       absl::FunctionRef<void(int slice)> ready) override;
 
  private:
-  // When the disk has delivered `bytes` more.
-  absl::Time Delivered(uint64_t bytes);
-
   const std::unique_ptr<ExpertStore> lower_;
-  const double bytes_per_second_;
-  Mutex mutex_;
-  absl::Time busy_until_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  const std::shared_ptr<ThrottledDrive> drive_;
 };
 
 }  // namespace deltafin

@@ -200,7 +200,7 @@ TEST_P(LanShareTest, OnlyTheCoordinatorHasAWayToTheHubAndItGivesAllOnce) {
   LanHub hub(*cluster_);
   const std::string installed = dir_.File("installed");
   hub.Setup(GetParam() == LanProfile::kLan ? "--stream" : "--full", installed);
-  Serve(installed, {"--copy-budget", "400K"}, hub.Reach());
+  Serve(installed, {"--copy-budget", "1600K"}, hub.Reach());
   WaitUntilHolds(1, 20);
   cluster_->node(1).Signal(SIGKILL);
   ASSERT_TRUE(cluster_->Restart(1).ok());

@@ -210,7 +210,7 @@ TEST_F(ShareTest, EmptyNodesWorkFromTheFirstMomentAndFillTheirShare) {
 }
 
 TEST_F(ShareTest, ANodeKilledWhileItFillsGoesOnWhereItWas) {
-  Serve(Join(kSoon, {"--copy-budget", "300K"}));
+  Serve(Join(kSoon, {"--copy-budget", "1200K"}));
   StartNodes();
   cluster_->WaitForHealth([](const v1::ClusterHealth& health) {
     return health.nodes_size() == 4 &&

@@ -51,7 +51,8 @@ class ScriptedPeers : public SlicePeers {
     return std::vector<OwnedRun>{{run, {"a", "b"}}};
   }
   absl::Status ReadSlices(const std::string& /*owner*/, ExpertKey key,
-                          SliceRun run, TakeSlice take) override {
+                          SliceRun run, std::optional<uint64_t> /*budget*/,
+                          TakeSlice take) override {
     CheckKey(key, run);
     if (script_.empty()) return GiveZeros(run, take);
     while (!script_.empty()) {
@@ -118,7 +119,7 @@ void TrySlices(std::span<const uint8_t> bytes) {
   int num_ready = 0;
   const std::vector<std::string> owners = {"a", "b"};
   const auto read =
-      store.ReadFrom(owners, {1, 2}, {0, kSlices}, out, [&](int slice) {
+      store.ReadFrom({owners}, {1, 2}, {0, kSlices}, out, [&](int slice) {
         CHECK(slice == num_ready);
         ++num_ready;
       });

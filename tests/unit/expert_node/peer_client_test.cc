@@ -138,7 +138,7 @@ TEST_F(PeerClientTest, AnotherModelIsAnErrorOfTheOwner) {
   options.shape = kShape;
   PeerClient other(options);
   const absl::Status status =
-      other.ReadSlices(kCoordinatorOwner, kKey, kAll,
+      other.ReadSlices(kCoordinatorOwner, kKey, kAll, std::nullopt,
                        [](int, std::span<const uint8_t>, const Xxh128&) {
                          ADD_FAILURE() << "a slice came";
                          return absl::OkStatus();
@@ -150,7 +150,7 @@ TEST_F(PeerClientTest, CancelEndsWhatRunsAndWhatComes) {
   experts_.Hold();
   std::thread reader([this] {
     const absl::Status status =
-        client_->ReadSlices(kCoordinatorOwner, kKey, kAll,
+        client_->ReadSlices(kCoordinatorOwner, kKey, kAll, std::nullopt,
                             [](int, std::span<const uint8_t>, const Xxh128&) {
                               return absl::OkStatus();
                             });

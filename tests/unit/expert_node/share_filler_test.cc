@@ -15,7 +15,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::Gt;
+using ::testing::Optional;
 using State = ShareReport::State;
 
 constexpr ExpertShape kShape = kRaggedShape;
@@ -49,6 +51,7 @@ class ShareFillerTest : public ::testing::Test {
   void Start() {
     ShareFillerOptions options;
     options.max_orders = 2;
+    options.piece_slices = 1;
     options.ask = [this](uint32_t max_orders) { return Answer(max_orders); };
     options.wait_until_idle = [this](absl::Time deadline) {
       MutexLock lock(mutex_);
@@ -255,6 +258,52 @@ TEST_F(ShareFillerTest, KeepsWithinTheBudget) {
   EXPECT_EQ(share_->HeldMask({1, 1}), 0u);
   filler_.reset();  // ends at once all the same
   EXPECT_EQ(peers_.reads().size(), 1u);
+}
+
+TEST_F(ShareFillerTest, WithinABudgetRunsAreCopiedInPieces) {
+  Open();
+  constexpr uint64_t kBudget = uint64_t{1} << 40;
+  {
+    MutexLock lock(mutex_);
+    extra_.set_bytes_per_second(kBudget);
+  }
+  Want({1, 0}, {0, 3});
+  Want({1, 1}, {1, 2});
+  Start();
+  WaitFor(State::kComplete);
+  EXPECT_THAT(peers_.reads(), ElementsAre("good 0+1", "good 1+1", "good 2+1",
+                                          "good 1+1", "good 2+1"));
+  EXPECT_THAT(peers_.budgets(), Each(Optional(kBudget)));
+  EXPECT_EQ(filler_->report().copied_slices, 5u);
+  MutexLock lock(mutex_);
+  EXPECT_EQ(waits_.size(), 5u);  // before each of them
+}
+
+TEST_F(ShareFillerTest, WithoutABudgetRunsAreCopiedWhole) {
+  Open();
+  Want({1, 0}, {0, 3});
+  Start();
+  WaitFor(State::kComplete);
+  EXPECT_THAT(peers_.reads(), ElementsAre("good 0+3"));
+  EXPECT_THAT(peers_.budgets(), ElementsAre(Optional(uint64_t{0})));
+}
+
+TEST_F(ShareFillerTest, WhatFailsUsesUpTheBudgetAsWell) {
+  Open();
+  {
+    MutexLock lock(mutex_);
+    extra_.set_bytes_per_second(1);
+  }
+  peers_.Fail("good", absl::UnavailableError("gone"), /*after=*/0);
+  Want({1, 0}, {0, 3});
+  Want({1, 1}, {0, 1});
+  Start();
+  while (filler_->report().failed_copies == 0) {
+    MutexLock lock(mutex_);
+    asked_.WaitUntil(mutex_, absl::Now() + absl::Milliseconds(1));
+  }
+  filler_.reset();
+  EXPECT_THAT(peers_.reads(), ElementsAre("good 0+1"));
 }
 
 }  // namespace

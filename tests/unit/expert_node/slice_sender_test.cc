@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -126,6 +127,73 @@ TEST_F(SliceSenderTest, CallersWaitForTheirTurnAndTooManyAreRefused) {
   EXPECT_EQ(num_good + num_cancelled, kAll);
   EXPECT_GE(num_cancelled.load(), 1);
   EXPECT_TRUE(Send(RequestOf(2, 3, 0, 1)).ok());
+}
+
+// A caller on a thread of its own.
+class Caller {
+ public:
+  Caller(SliceSender& sender, const v1::ReadSlicesRequest& request)
+      : thread_([this, &sender, request] {
+          status_ = sender.Send(
+              request,
+              [this] {
+                asked_ = true;
+                return cancelled_.load();
+              },
+              [](const v1::SliceBytes&) { return true; });
+        }) {}
+  // It has come so far that it asks whether it was cancelled.
+  void WaitUntilInside() {
+    while (!asked_) std::this_thread::yield();
+  }
+  absl::Status Cancel() {
+    cancelled_ = true;
+    return Join();
+  }
+  absl::Status Join() {
+    thread_.join();
+    return status_;
+  }
+
+ private:
+  std::atomic<bool> asked_{false};
+  std::atomic<bool> cancelled_{false};
+  absl::Status status_;
+  std::thread thread_;
+};
+
+TEST_F(SliceSenderTest, OneCopyIsReadAtATimeAndLayersAreReadBesides) {
+  SliceSender sender(SmallSpec(kShape), "aa11", store_, /*copies_at_once=*/1);
+  v1::ReadSlicesRequest copy = RequestOf(2, 3, 0, 1);
+  copy.set_is_copy(true);
+  store_.Hold();
+  Caller first(sender, copy);
+  store_.WaitForReads(1);
+  Caller second(sender, copy);
+  second.WaitUntilInside();
+  Caller layer(sender, RequestOf(2, 4, 0, 1));
+  store_.WaitForReads(2);  // of the copy and of the layer
+  EXPECT_TRUE(absl::IsCancelled(second.Cancel()));
+  store_.Open();
+  EXPECT_TRUE(first.Join().ok());
+  EXPECT_TRUE(layer.Join().ok());
+  EXPECT_EQ(store_.num_reads(), 2);
+}
+
+TEST_F(SliceSenderTest, CopiesOfManyCallersLeaveRoomForLayers) {
+  v1::ReadSlicesRequest copy = RequestOf(2, 3, 0, 1);
+  copy.set_is_copy(true);
+  store_.Hold();
+  std::vector<std::unique_ptr<Caller>> copies;
+  for (int i = 0; i < SliceSender::kMaxReading; ++i) {
+    copies.push_back(std::make_unique<Caller>(sender_, copy));
+  }
+  store_.WaitForReads(SliceSender::kMaxReading);
+  Caller layer(sender_, RequestOf(2, 4, 0, 1));
+  store_.WaitForReads(SliceSender::kMaxReading + 1);
+  store_.Open();
+  EXPECT_TRUE(layer.Join().ok());
+  for (const auto& one : copies) EXPECT_TRUE(one->Join().ok());
 }
 
 }  // namespace

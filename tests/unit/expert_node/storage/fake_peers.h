@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +35,21 @@ class FakePeers : public SlicePeers {
     MutexLock lock(mutex_);
     failures_.erase(owner);
   }
+  // Its calls wait until Open, once they were counted.
+  void Hold(const std::string& owner) {
+    MutexLock lock(mutex_);
+    held_.insert(owner);
+  }
+  void Open(const std::string& owner) {
+    MutexLock lock(mutex_);
+    held_.erase(owner);
+    changed_.NotifyAll();
+  }
+  // Blocks until `count` calls have come.
+  void WaitForReads(size_t count) {
+    MutexLock lock(mutex_);
+    while (reads_.size() < count) changed_.Wait(mutex_);
+  }
   // The owner changes the bytes of each slice, before or after it takes their
   // digest.
   enum class Change : uint8_t { kNone, kAfterDigest, kNanScale, kShort };
@@ -46,6 +63,12 @@ class FakePeers : public SlicePeers {
     return reads_;
   }
 
+  // What was told of each of them.
+  std::vector<std::optional<uint64_t>> budgets() {
+    MutexLock lock(mutex_);
+    return budgets_;
+  }
+
   absl::StatusOr<std::vector<OwnedRun>> FindOwners(ExpertKey key,
                                                    SliceRun run) override {
     MutexLock lock(mutex_);
@@ -54,6 +77,7 @@ class FakePeers : public SlicePeers {
   }
 
   absl::Status ReadSlices(const std::string& owner, ExpertKey key, SliceRun run,
+                          std::optional<uint64_t> copy_budget,
                           TakeSlice take) override {
     std::pair<absl::Status, int> failure = {absl::OkStatus(), 0};
     Change change = Change::kNone;
@@ -61,6 +85,9 @@ class FakePeers : public SlicePeers {
       MutexLock lock(mutex_);
       reads_.push_back(owner + " " + std::to_string(run.first) + "+" +
                        std::to_string(run.count));
+      budgets_.push_back(copy_budget);
+      changed_.NotifyAll();
+      while (held_.contains(owner)) changed_.Wait(mutex_);
       if (failures_.contains(owner)) failure = failures_[owner];
       change = changes_[owner];
     }
@@ -90,12 +117,15 @@ class FakePeers : public SlicePeers {
 
   const ExpertShape shape_;
   Mutex mutex_;
+  CondVar changed_;
+  std::set<std::string> held_ ABSL_GUARDED_BY(mutex_);
   std::function<std::vector<OwnedRun>(ExpertKey, SliceRun)> owners_
       ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::pair<absl::Status, int>> failures_
       ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Change> changes_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> reads_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<uint64_t>> budgets_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace deltafin

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
 #include "tests/unit/expert_node/storage/fake_peers.h"
 #include "tests/unit/expert_node/storage/record_fixture.h"
 
@@ -10,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Optional;
 
 constexpr ExpertShape kShape = kRaggedShape;
 constexpr ExpertKey kKey = {2, 3};
@@ -73,6 +76,42 @@ TEST_F(ShareStoreTest, CopiesOnlyWhatIsMissingOfARun) {
   ASSERT_TRUE(share_->Copy(kKey, kAll, kGood).ok());
   EXPECT_THAT(peers_.reads(), ElementsAre("good 1+1", "good 0+1", "good 2+1"));
   EXPECT_TRUE(share_->records().Holds(kKey, kAll));
+}
+
+TEST_F(ShareStoreTest, ALayerDoesNotWaitForACopyThatWaitsForItsOwner) {
+  Open();
+  peers_.Hold("slow");
+  std::thread copier([this] {
+    const auto bytes =
+        share_->Copy(kKey, {0, 2}, std::vector<std::string>{"slow"}, 1'000);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+  });
+  peers_.WaitForReads(1);
+  ExpectGood(*share_, kKey, kAll);
+  share_->fetching().WaitForInstalls();
+  EXPECT_EQ(share_->HeldMask(kKey), 0b111u);
+  peers_.Open("slow");
+  copier.join();
+  EXPECT_EQ(share_->HeldMask(kKey), 0b111u);
+  EXPECT_EQ(share_->records().stats().held_bytes, kShape.payload_bytes());
+  ExpectGood(share_->held(), kKey, kAll);
+  EXPECT_THAT(peers_.budgets(),
+              ElementsAre(Optional(uint64_t{1'000}), std::nullopt));
+}
+
+TEST_F(ShareStoreTest, ACopyWhoseOwnersFailIsReadFromTheSourceOnce) {
+  Open(Source::kWhole);
+  source_->Hold();
+  std::thread copier([this] {
+    EXPECT_TRUE(share_->Copy(kKey, {0, 2}, {}).ok());
+  });
+  source_->WaitForReads(1);
+  NobodyHasAnything();
+  std::thread layer([this] { ExpectGood(*share_, kKey, {0, 2}); });
+  source_->Open();
+  copier.join();
+  layer.join();
+  EXPECT_EQ(source_->num_reads(), 1);
 }
 
 TEST_F(ShareStoreTest, AnAskedForSliceComesFromPeersAndIsKept) {
