@@ -266,25 +266,11 @@ void Print(const Options& options, const Result& result) {
   std::fflush(stdout);
 }
 
-bool ReadBudgets(const std::string& list, std::vector<int>* budgets) {
-  budgets->clear();
-  for (const char* at = list.c_str(); *at != '\0';) {
-    char* end = nullptr;
-    const int64_t percent = std::strtol(at, &end, 10);
-    if (end == at || percent < 0 || percent >= 100) return false;
-    budgets->push_back(static_cast<int>(percent));
-    at = *end == ',' ? end + 1 : end;
-  }
-  return !budgets->empty();
-}
-
 Options ParseOptions(int argc, char** argv) {
   Options options;
   Flags flags("rebalance_cost", kHelp);
   flags.AddNumber("--read-rate", options.read_rate_mb);
-  flags.Add("--budgets", [&options](const std::string& list) {
-    return ReadBudgets(list, &options.budgets);
-  });
+  flags.AddNumbers("--budgets", options.budgets, 0, 99);
   flags.AddNumber("--takers", options.takers, 1, RebalanceBoard::kMaxTakers);
   flags.AddNumber("--layers", options.layers, 1, Routes().num_layers);
   flags.AddNumber("--rounds", options.rounds);
