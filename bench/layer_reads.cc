@@ -9,6 +9,7 @@
 
 #include "bench/fio.h"
 #include "expert_node/storage/drive_turns.h"
+#include "expert_node/storage/layer_records.h"
 #include "expert_node/storage/record_file.h"
 
 namespace deltafin::bench {
@@ -29,6 +30,8 @@ LayerReads::LayerReads(RecordStore& store, const Options& options)
     : store_(store),
       options_(options),
       slices_per_read_(store.slices_per_read()),
+      plain_readers_(options.reads_at_once),
+      store_readers_(options.readers),
       layer_(kRecordShape.payload_bytes() * kExpertsPerLayer) {
   std::memset(layer_.data(), 0, layer_.size());
 }
@@ -42,11 +45,8 @@ std::string LayerReads::DataFile(int layer) const {
 Measured LayerReads::Plain(int layer) {
   const PlainReader reader(DataFile(layer));
   return Measure([&] {
-    OnThreads(options_.reads_at_once, [&](int e, int) {
-      for (int s = 0; s < kNumSlices; s += slices_per_read_) {
-        reader.Read(e, {s, std::min(slices_per_read_, kNumSlices - s)},
-                    SliceAt(e, s));
-      }
+    plain_readers_.Run(kExpertsPerLayer, [&](int e, int) {
+      reader.Read(e, {0, kNumSlices}, SliceAt(e, 0));
     });
   });
 }
@@ -54,7 +54,7 @@ Measured LayerReads::Plain(int layer) {
 Measured LayerReads::IntoSmallBuffers(int layer) {
   const PlainReader reader(DataFile(layer));
   return Measure([&] {
-    OnThreads(options_.reads_at_once, [&](int e, int thread) {
+    plain_readers_.Run(kExpertsPerLayer, [&](int e, int thread) {
       for (int s = 0; s < kNumSlices; ++s) {
         reader.Read(e, {s, 1}, SliceAt(0, thread % kNumSlices));
       }
@@ -77,7 +77,7 @@ Measured LayerReads::ThroughStore(int layer) {
     };
     Require(store_.Read({layer, expert}, {0, kNumSlices}, out, ready).status());
   };
-  return Measure([&] { OnThreads(options_.readers, read); });
+  return Measure([&] { store_readers_.Run(kExpertsPerLayer, read); });
 }
 
 Measured LayerReads::Unchecked(int layer) {
@@ -85,18 +85,21 @@ Measured LayerReads::Unchecked(int layer) {
   Require(file.status());
   DriveTurns turns(options_.reads_at_once);
   const auto read = [&](int e, int) {
-    for (int s = 0; s < kNumSlices; s += slices_per_read_) {
+    for (SliceRun left = {0, kNumSlices}; left.count > 0;) {
+      const DriveTurns::Turn turn = turns.Take();
+      const SliceRun now =
+          LayerRecords::NextRead(kRecordShape, left, turns.num_waiting() > 0);
       std::vector<std::span<uint8_t>> parts;
-      for (int i = s; i < std::min(s + slices_per_read_, kNumSlices); ++i) {
+      for (int i = now.first; i < now.first + now.count; ++i) {
         parts.emplace_back(SliceAt(e, i), SliceAt(e, i + 1) - SliceAt(e, i));
       }
-      const DriveTurns::Turn turn = turns.Take();
-      Require((*file)->Read(
-          kRecordShape.stride_bytes() * e + kRecordShape.slice_offset(s),
-          std::span<const std::span<uint8_t>>(parts)));
+      Require((*file)->Read(kRecordShape.stride_bytes() * e +
+                                kRecordShape.slice_offset(now.first),
+                            std::span<const std::span<uint8_t>>(parts)));
+      left = {now.first + now.count, left.count - now.count};
     }
   };
-  return Measure([&] { OnThreads(options_.readers, read); });
+  return Measure([&] { store_readers_.Run(kExpertsPerLayer, read); });
 }
 
 double LayerReads::CheckSeconds() const {
@@ -106,10 +109,9 @@ double LayerReads::CheckSeconds() const {
 }
 
 Measured LayerReads::ByFio(int layer) {
-  const int slices = DivisorUpTo(kNumSlices, slices_per_read_);
   const auto rate =
       FioReadRate(DataFile(layer), static_cast<size_t>(kLayerBytes),
-                  kRecordShape.slice_offset(slices),
+                  kRecordShape.payload_bytes(),
                   DivisorUpTo(kExpertsPerLayer, options_.reads_at_once));
   if (!rate) Require(absl::InternalError("fio gave no figure"));
   return {kLayerBytes / *rate, 0};

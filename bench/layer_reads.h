@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bench/measurement.h"
+#include "bench/reader_threads.h"
 #include "bench/record_drive.h"
 #include "expert_node/storage/record_store.h"
 
@@ -24,7 +25,8 @@ class LayerReads {
 
   std::string DataFile(int layer) const;
 
-  // Preads: as many at once, as large and into as much memory as the store's.
+  // Preads of an expert each: as many at once and into as much memory as the
+  // store's.
   Measured Plain(int layer);
   // Preads of a slice into the memory of a slice a thread: none is kept.
   Measured IntoSmallBuffers(int layer);
@@ -50,6 +52,8 @@ class LayerReads {
   RecordStore& store_;
   const Options options_;
   const int slices_per_read_;
+  ReaderThreads plain_readers_;
+  ReaderThreads store_readers_;
   HugeBuffer layer_;
   // CPU of the checks of slices that are not the first of their read: nothing
   // else lies between them.

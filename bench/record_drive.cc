@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "bench/measurement.h"
@@ -96,18 +96,6 @@ Measured Measure(const std::function<void()>& work) {
 
 double ThreadCpu() { return CpuOf(CLOCK_THREAD_CPUTIME_ID); }
 
-void OnThreads(int num_threads,
-               const std::function<void(int expert, int thread)>& read) {
-  std::atomic<int> next = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < num_threads; ++t) {
-    threads.emplace_back([&, t] {
-      for (int e = next++; e < kExpertsPerLayer; e = next++) read(e, t);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
-
 PlainReader::PlainReader(const std::string& path)
     : fd_(open(path.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC)) {
   if (fd_ < 0) Fail(path.c_str());
@@ -135,6 +123,24 @@ double CachedShare(const std::string& path) {
              std::count_if(pages.begin(), pages.end(),
                            [](unsigned char page) { return page & 1; })) /
          static_cast<double>(pages.size());
+}
+
+double HugePageShare(const void* at, size_t size) {
+  std::ifstream maps("/proc/self/smaps");
+  const auto address = reinterpret_cast<uintptr_t>(at);
+  bool covers = false;
+  for (std::string line; std::getline(maps, line);) {
+    uintptr_t begin = 0, end = 0;
+    size_t kib = 0;
+    if (std::sscanf(line.c_str(), "%zx-%zx ", &begin, &end) == 2) {
+      covers = begin <= address && address < end;
+    } else if (covers &&
+               std::sscanf(line.c_str(), "AnonHugePages: %zu", &kib) == 1) {
+      return std::min(
+          1.0, static_cast<double>(kib) * 1024 / static_cast<double>(size));
+    }
+  }
+  return 0;
 }
 
 double FaultThroughMapping(const std::string& path) {

@@ -30,11 +30,6 @@ Measured Measure(const std::function<void()>& work);
 // CPU seconds of the calling thread so far.
 double ThreadCpu();
 
-// Runs read(expert, thread) for the experts of a layer on `num_threads`
-// threads.
-void OnThreads(int num_threads,
-               const std::function<void(int expert, int thread)>& read);
-
 // O_DIRECT preads of a layer's file: what the drive gives to whoever does
 // nothing else. Thread-safe.
 class PlainReader {
@@ -54,6 +49,10 @@ class PlainReader {
 
 // The share of a file's pages that the page cache holds.
 double CachedShare(const std::string& path);
+
+// The share of [at, at + size) that lies on huge pages, as the system tells;
+// at the start of a mapping. A direct read prepares others page by page.
+double HugePageShare(const void* at, size_t size);
 
 // Seconds to touch every page of the file through a cold mapping.
 double FaultThroughMapping(const std::string& path);

@@ -178,17 +178,19 @@ void StorageBench::CompareReads() {
   }
   Add("store_gb_per_s", "16 experts of a layer through RecordStore, checked",
       Median(rate[kStore]));
-  Add("plain_gb_per_s", "preads of the same pieces into the same memory",
+  Add("plain_gb_per_s", "preads of the same experts into the same memory",
       Median(rate[kPlain]));
   Add("store_to_plain", "ratio of the two, layer by layer", Median(to_plain));
   if (fio_) {
-    Add("fio_gb_per_s", "the same pieces by fio, as many at once",
+    Add("fio_gb_per_s", "the same experts by fio, as many at once",
         Median(rate[kFio]));
     Add("store_to_fio", "ratio, layer by layer", Median(to_fio));
   }
   Add("small_buffers_gb_per_s",
       "preads into a slice of memory a thread: none is kept",
       Median(rate[kSmallBuffers]));
+  Add("huge_page_share", "of the memory that is read into",
+      HugePageShare(reads_->bytes(), static_cast<size_t>(kLayerBytes)));
   Add("plain_cpu_ms_per_layer", "CPU of the plain reads of 281 MB",
       Median(cpu[kPlain]));
   Add("store_read_cpu_ms_per_layer", "CPU of the store's, nothing checked",

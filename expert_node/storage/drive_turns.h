@@ -39,9 +39,17 @@ class DriveTurns {
   // Blocks while all turns are taken; no order among those who wait.
   Turn Take() {
     MutexLock lock(mutex_);
+    ++num_waiting_;
     while (free_ == 0) given_back_.Wait(mutex_);
+    --num_waiting_;
     --free_;
     return Turn(*this);
+  }
+
+  // Threads in Take, as of now.
+  int num_waiting() const {
+    MutexLock lock(mutex_);
+    return num_waiting_;
   }
 
  private:
@@ -53,9 +61,10 @@ class DriveTurns {
     given_back_.NotifyOne();  // unlocked, so that who wakes goes on at once
   }
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar given_back_;
   int free_ ABSL_GUARDED_BY(mutex_);
+  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace deltafin

@@ -13,10 +13,11 @@
 namespace deltafin {
 namespace {
 
-// Slices are read together until they reach this, four of the full model:
-// smaller requests cost more of the processor, larger ones let the first slice
-// wait longer.
-constexpr size_t kPieceBytes = size_t{5} << 20;
+// Slices are read together until they reach this: four of the full model where
+// nobody else waits for the drive, else an expert. Source: bench/storage_tiers,
+// docs/performance.md.
+constexpr size_t kShortReadBytes = size_t{5} << 20;
+constexpr size_t kLongReadBytes = size_t{16} << 20;
 
 // An index with more dead entries than this, and than live ones, is rewritten
 // when it is opened.
@@ -132,7 +133,19 @@ void LayerRecords::Compact(size_t num_entries) {
 
 int LayerRecords::SlicesPerRead(const ExpertShape& shape) {
   const size_t slice_bytes = shape.slice_offset(1);
-  return static_cast<int>((kPieceBytes + slice_bytes - 1) / slice_bytes);
+  return static_cast<int>((kShortReadBytes + slice_bytes - 1) / slice_bytes);
+}
+
+SliceRun LayerRecords::NextRead(const ExpertShape& shape, SliceRun left,
+                                bool others_wait) {
+  const size_t enough = others_wait ? kLongReadBytes : kShortReadBytes;
+  const size_t begin = shape.slice_offset(left.first);
+  int count = 1;
+  while (count < left.count &&
+         shape.slice_offset(left.first + count) - begin < enough) {
+    ++count;
+  }
+  return {left.first, count};
 }
 
 std::vector<SliceRun> LayerRecords::RunsOf(uint64_t mask) {
@@ -192,16 +205,18 @@ absl::StatusOr<uint64_t> LayerRecords::Read(
     int expert, SliceRun run, std::span<uint8_t* const> out,
     absl::FunctionRef<void(int slice)> ready) {
   ASSIGN_OR_RETURN(const Held held, BeginRead(expert, run));
-  size_t piece_bytes = kPieceBytes;
+  bool one_by_one = false;
   for (int begin = 0; begin < run.count;) {
-    SliceRun piece = {run.first + begin, 1};
-    while (BytesOf(piece) < piece_bytes && begin + piece.count < run.count) {
-      ++piece.count;
-    }
+    DriveTurns::Turn turn = shared_.turns.Take();
+    const SliceRun left = {run.first + begin,
+                           one_by_one ? 1 : run.count - begin};
+    const SliceRun piece =
+        NextRead(header_.shape, left, shared_.turns.num_waiting() > 0);
     const absl::Status read =
-        ReadSlices(*held.data, expert, piece, out.subspan(begin, piece.count));
+        ReadSlices(std::move(turn), *held.data, expert, piece,
+                   out.subspan(begin, piece.count));
     if (absl::IsDataLoss(read) && piece.count > 1) {
-      piece_bytes = 0;  // one by one, to tell the bad slice from the others
+      one_by_one = true;  // to tell the bad slice from the others
       continue;
     }
     if (absl::IsDataLoss(read)) return Drop(expert, piece, held.removals, read);
@@ -223,9 +238,8 @@ void LayerRecords::Throttle(uint64_t bytes) {
 }
 
 template <typename Out>
-absl::Status LayerRecords::ReadFrom(RecordFile& data, uint64_t offset, Out out,
-                                    uint64_t bytes) {
-  const DriveTurns::Turn turn = shared_.turns.Take();
+absl::Status LayerRecords::ReadFrom(DriveTurns::Turn /*turn*/, RecordFile& data,
+                                    uint64_t offset, Out out, uint64_t bytes) {
   shared_.bytes_read += bytes;
   Throttle(bytes);
   if (shared_.meter == nullptr) return data.Read(offset, out);
@@ -235,8 +249,8 @@ absl::Status LayerRecords::ReadFrom(RecordFile& data, uint64_t offset, Out out,
   return status;
 }
 
-absl::Status LayerRecords::ReadSlices(RecordFile& data, int expert,
-                                      SliceRun run,
+absl::Status LayerRecords::ReadSlices(DriveTurns::Turn turn, RecordFile& data,
+                                      int expert, SliceRun run,
                                       std::span<uint8_t* const> out) {
   const uint64_t offset = OffsetOf(expert, run.first);
   std::vector<std::span<uint8_t>> parts;
@@ -247,13 +261,14 @@ absl::Status LayerRecords::ReadSlices(RecordFile& data, int expert,
                parts.back().size() % RecordFile::kPageBytes == 0;
   }
   if (in_place) {
-    return ReadFrom(data, offset, std::span(parts), BytesOf(run));
+    return ReadFrom(std::move(turn), data, offset, std::span(parts),
+                    BytesOf(run));
   }
   const uint64_t begin = RecordFile::PagesDown(offset);
   const uint64_t bytes = RecordFile::PagesUp(offset + BytesOf(run)) - begin;
   ASSIGN_OR_RETURN(BufferPool::Lease buffer, shared_.buffers.Take(bytes));
-  RETURN_IF_ERROR(
-      ReadFrom(data, begin, std::span(buffer.data(), bytes), bytes));
+  RETURN_IF_ERROR(ReadFrom(std::move(turn), data, begin,
+                           std::span(buffer.data(), bytes), bytes));
   const uint8_t* from = buffer.data() + (offset - begin);
   for (const std::span<uint8_t> part : parts) {
     std::memcpy(part.data(), from, part.size());

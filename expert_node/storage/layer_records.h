@@ -72,8 +72,15 @@ class LayerRecords {
     return (run.count == 64 ? ~uint64_t{0} : (uint64_t{1} << run.count) - 1)
            << run.first;
   }
-  // Slices of full size that are read together.
+  // Slices of full size that are read together while nobody else waits for the
+  // drive.
   static int SlicesPerRead(const ExpertShape& shape);
+  // The slices of `left` that the next request reads. While nobody waits for
+  // the drive they are few, so that the first of them is ready early and the
+  // last is soon checked; else many, since every request costs the processor
+  // as much and whoever waits keeps the drive busy meanwhile.
+  static SliceRun NextRead(const ExpertShape& shape, SliceRun left,
+                           bool others_wait);
   // The ones of `mask` as runs, ascending.
   static std::vector<SliceRun> RunsOf(uint64_t mask);
 
@@ -106,12 +113,12 @@ class LayerRecords {
 
   absl::StatusOr<Held> BeginRead(int expert, SliceRun run);
   // Reads whole pages: in place where they fit, else by way of a buffer.
-  absl::Status ReadSlices(RecordFile& data, int expert, SliceRun run,
-                          std::span<uint8_t* const> out);
-  // data.Read when it is its turn, told to the meter.
+  absl::Status ReadSlices(DriveTurns::Turn turn, RecordFile& data, int expert,
+                          SliceRun run, std::span<uint8_t* const> out);
+  // data.Read, told to the meter; gives the turn back.
   template <typename Out>
-  absl::Status ReadFrom(RecordFile& data, uint64_t offset, Out out,
-                        uint64_t bytes);
+  absl::Status ReadFrom(DriveTurns::Turn turn, RecordFile& data,
+                        uint64_t offset, Out out, uint64_t bytes);
   // Where there is a throttle, takes the time of its drive.
   void Throttle(uint64_t bytes);
   // The verdict on a copy that cannot be used: NOT_FOUND when it was removed

@@ -48,6 +48,24 @@ TEST(DriveTurnsTest, GivesTheLastTurnToWhoWaitsForIt) {
             std::future_status::ready);
 }
 
+TEST(DriveTurnsTest, CountsThoseWhoWait) {
+  DriveTurns turns(1);
+  std::optional<DriveTurns::Turn> only(turns.Take());
+  EXPECT_EQ(turns.num_waiting(), 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) threads.emplace_back([&] { turns.Take(); });
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (turns.num_waiting() < 2 &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(turns.num_waiting(), 2);
+  only.reset();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(turns.num_waiting(), 0);
+}
+
 TEST(DriveTurnsTest, AMovedTurnIsGivenBackOnce) {
   DriveTurns turns(1);
   {

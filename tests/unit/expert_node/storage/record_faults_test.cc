@@ -1,59 +1,16 @@
 #include <gmock/gmock.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "expert_node/storage/fetching_store.h"
 #include "expert_node/storage/record_index_format.h"
+#include "tests/unit/expert_node/storage/played_drive.h"
 #include "tests/unit/expert_node/storage/record_fixture.h"
-
-namespace {
-
-// Reads of this file offset fail with EIO; -1: none does.
-std::atomic<int64_t> bad_offset{-1};
-// After so many writes one is cut in half and fails with ENOSPC, as do all
-// later ones; -1: none does.
-std::atomic<int> writes_until_full{-1};
-
-}  // namespace
-
-// The drive, as the store sees it: in the program, so before the C library's.
-extern "C" ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
-  const int64_t bad = bad_offset.load();
-  int64_t bytes = 0;
-  for (int i = 0; i < count; ++i) bytes += parts[i].iov_len;
-  if (bad >= offset && bad < offset + bytes) {
-    errno = EIO;
-    return -1;
-  }
-  return syscall(SYS_preadv, fd, parts, count, offset, 0);
-}
-extern "C" ssize_t preadv64(int fd, const iovec* parts, int count,
-                            off_t offset) {
-  return preadv(fd, parts, count, offset);
-}
-
-extern "C" ssize_t pwrite(int fd, const void* bytes, size_t size,
-                          off_t offset) {
-  const int left = writes_until_full.load();
-  if (left > 0) --writes_until_full;
-  if (left == 0) {
-    syscall(SYS_pwrite64, fd, bytes, size / 2 / 4096 * 4096, offset);
-    errno = ENOSPC;
-    return -1;
-  }
-  return syscall(SYS_pwrite64, fd, bytes, size, offset);
-}
-extern "C" ssize_t pwrite64(int fd, const void* bytes, size_t size,
-                            off_t offset) {
-  return pwrite(fd, bytes, size, offset);
-}
 
 namespace deltafin {
 namespace {
@@ -74,7 +31,7 @@ class RecordFaultsTest : public ::testing::TestWithParam<ExpertShape> {
     store_ = OpenRecords(folder_.path(), shape_);
     ASSERT_TRUE(InstallGenerated(*store_, kKey, {0, num_slices_}).ok());
   }
-  void TearDown() override { bad_offset = -1; }
+  void TearDown() override { PlayedDrive::bad_offset = -1; }
 
   std::string data_file() const { return folder_.File("layer-02.experts"); }
 
@@ -120,7 +77,7 @@ TEST_P(RecordFaultsTest, DropsARecordOfRandomBytesBeforeItIsReady) {
 }
 
 TEST_P(RecordFaultsTest, DropsWhatTheDriveCannotRead) {
-  bad_offset = static_cast<int64_t>(OffsetOf(shape_, 3, 1)) + 5000;
+  PlayedDrive::bad_offset = static_cast<int64_t>(OffsetOf(shape_, 3, 1)) + 5000;
   ExpectDropped(1, "Input/output error");
   EXPECT_EQ(store_->stats().held_slices, uint64_t(num_slices_) - 1);
 }
@@ -160,7 +117,7 @@ TEST_P(RecordFaultsTest, RefetchesADamagedSliceWithoutTheReaderNoticing) {
 }
 
 TEST_P(RecordFaultsTest, RefetchesWhatTheDriveCannotRead) {
-  bad_offset = static_cast<int64_t>(OffsetOf(shape_, 3, 1)) + 5000;
+  PlayedDrive::bad_offset = static_cast<int64_t>(OffsetOf(shape_, 3, 1)) + 5000;
   FetchingStore fetching(*store_, std::make_unique<GeneratedStore>(shape_), {});
   const SliceRun all = {0, num_slices_};
   const ReadResult got = ReadRun(fetching, kKey, all);
@@ -246,9 +203,9 @@ TEST(RecordFullDiskTest, HoldsNothingOfAnInstallThatTheDriveRefused) {
   auto store = OpenRecords(folder.path(), kWideShape);
   ASSERT_TRUE(InstallGenerated(*store, {1, 0}, {0, 2}).ok());
   for (const int writes : {0, 1}) {
-    writes_until_full = writes;
+    PlayedDrive::writes_until_full = writes;
     const absl::Status full = InstallGenerated(*store, {1, 1}, {0, 2});
-    writes_until_full = -1;
+    PlayedDrive::writes_until_full = -1;
     ASSERT_TRUE(absl::IsResourceExhausted(full)) << full;
     EXPECT_THAT(store->HeldSlices({1, 1}), IsEmpty());
     EXPECT_EQ(store->stats().held_bytes, kWideShape.payload_bytes());

@@ -22,7 +22,7 @@ namespace deltafin {
 inline constexpr ExpertShape kRaggedShape = {96, 544};
 // Three slices on pages: read in place, all at once.
 inline constexpr ExpertShape kPagedShape = {512, 768};
-// Two slices of the full model's size, each a read of its own.
+// Two slices of the full model's size.
 inline constexpr ExpertShape kWideShape = {3584, 512};
 
 inline RecordModel RecordModelOf(const ExpertShape& shape) {
