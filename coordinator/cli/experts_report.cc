@@ -74,7 +74,8 @@ std::string LedgerTable(const LedgerContents& ledger, int hottest) {
       "held     {} experts\n"
       "used     {} experts\n"
       "quota    {}\n",
-      ledger.manifest_digest, ledger.held.size(), ledger.heat.uses.size(),
+      OneLine(ledger.manifest_digest), ledger.held.size(),
+      ledger.heat.uses.size(),
       ledger.quota_bytes ? FormatByteSize(*ledger.quota_bytes) : "none");
   TextTable table({"expert", "uses", "held"});
   for (const HotExpert& hot : HottestOf(ledger, hottest)) {
