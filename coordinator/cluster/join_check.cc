@@ -7,7 +7,7 @@
 #include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "coordinator/cluster/epoch_file.h"
-#include "coordinator/cluster/handshake.h"
+#include "coordinator/cluster/word_check.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
