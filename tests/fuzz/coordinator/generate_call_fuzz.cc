@@ -142,7 +142,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   std::string sent(reinterpret_cast<const char*>(bytes), size);
   v1::GenerateRequest request;
   const bool is_message = request.ParseFromString(sent);
-  if (request.max_new_tokens() > kMostTokens) {
+  if (is_message && request.max_new_tokens() > kMostTokens) {
     // More takes time and no other path.
     request.set_max_new_tokens(kMostTokens);
     sent = request.SerializeAsString();
