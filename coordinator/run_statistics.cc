@@ -13,20 +13,28 @@ bool IsLater(const NodeReport& before, const NodeReport& after) {
          before.counters.slices_computed() <= after.counters.slices_computed();
 }
 
+// A counter that went back, as those of a liar may, counts from 0.
+uint64_t Since(uint64_t before, uint64_t now) {
+  return now >= before ? now - before : now;
+}
+
 void Subtract(const v1::NodeCounters& before, v1::NodeCounters& counters) {
   const auto& c = counters;
-  counters.set_layer_requests(c.layer_requests() - before.layer_requests());
-  counters.set_slices_computed(c.slices_computed() - before.slices_computed());
-  counters.set_bytes_read(c.bytes_read() - before.bytes_read());
-  counters.set_cache_hits(c.cache_hits() - before.cache_hits());
-  counters.set_cache_misses(c.cache_misses() - before.cache_misses());
-  counters.set_expected_used(c.expected_used() - before.expected_used());
-  counters.set_expected_wasted(c.expected_wasted() - before.expected_wasted());
-  counters.set_evictions(c.evictions() - before.evictions());
-  counters.set_refused_requests(c.refused_requests() -
-                                before.refused_requests());
-  counters.set_cancelled_requests(c.cancelled_requests() -
-                                  before.cancelled_requests());
+  counters.set_layer_requests(
+      Since(before.layer_requests(), c.layer_requests()));
+  counters.set_slices_computed(
+      Since(before.slices_computed(), c.slices_computed()));
+  counters.set_bytes_read(Since(before.bytes_read(), c.bytes_read()));
+  counters.set_cache_hits(Since(before.cache_hits(), c.cache_hits()));
+  counters.set_cache_misses(Since(before.cache_misses(), c.cache_misses()));
+  counters.set_expected_used(Since(before.expected_used(), c.expected_used()));
+  counters.set_expected_wasted(
+      Since(before.expected_wasted(), c.expected_wasted()));
+  counters.set_evictions(Since(before.evictions(), c.evictions()));
+  counters.set_refused_requests(
+      Since(before.refused_requests(), c.refused_requests()));
+  counters.set_cancelled_requests(
+      Since(before.cancelled_requests(), c.cancelled_requests()));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/random_id.h"
 #include "common/net/grpc_status.h"
+#include "expert_node/join_answer.h"
 
 namespace deltafin {
 namespace {
@@ -17,9 +18,6 @@ namespace {
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(1);
 // A machine that is busy may answer late whatever the interval.
 constexpr absl::Duration kLeastBeatTimeout = absl::Seconds(1);
-// Whatever a coordinator says.
-constexpr absl::Duration kLeastHeartbeat = absl::Milliseconds(1);
-constexpr absl::Duration kLongestHeartbeat = absl::Minutes(1);
 // Heartbeats after which a membership counts as settled.
 constexpr int kSettledBeats = 3;
 constexpr int kReconnectMs = 100;
@@ -130,16 +128,16 @@ absl::Duration CoordinatorClient::TryJoin() {
     return Refused(status);
   }
   if (!status.ok()) return Failed(status);
-  spdlog::info("joined the cluster of coordinator {:.8} at {}, epoch {}",
-               reply.coordinator_id(), options_.coordinator, reply.epoch());
+  const JoinedCluster joined = ReadJoinReply(reply);
+  spdlog::info("joined the cluster of coordinator {} at {}, epoch {}",
+               joined.coordinator, options_.coordinator, reply.epoch());
   progress_.was_member = true;
   progress_.is_member = true;
   progress_.is_lost = false;
   progress_.beats = 0;
   progress_.refusal.clear();
   progress_.told_holdings = request.holdings().version();
-  progress_.heartbeat = std::clamp(absl::Milliseconds(reply.heartbeat_ms()),
-                                   kLeastHeartbeat, kLongestHeartbeat);
+  progress_.heartbeat = joined.heartbeat;
   KeepEpoch(reply.epoch());
   return absl::ZeroDuration();  // the first heartbeat makes it serve
 }

@@ -38,14 +38,16 @@ grpc::Status ExpertService::Handshake(grpc::ServerContext* context,
                                       v1::HandshakeReply* reply) {
   const absl::Status status = CheckHandshake(*request, identity_);
   if (!status.ok()) {
-    spdlog::warn("refused coordinator {} at {}: {}", request->coordinator(),
-                 context->peer(), status.ToString());
+    spdlog::warn("refused coordinator {} at {}: {}",
+                 NameOfCoordinator(*request), context->peer(),
+                 status.ToString());
     return ToGrpc(status);
   }
   // gRPC knows no address for a caller in the same process: no news there.
   const bool same_process = context->peer() == "unknown";
   spdlog::log(same_process ? spdlog::level::debug : spdlog::level::info,
-              "coordinator {} at {}", request->coordinator(), context->peer());
+              "coordinator {} at {}", NameOfCoordinator(*request),
+              context->peer());
   *reply = identity_;
   return grpc::Status::OK;
 }

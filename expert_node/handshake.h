@@ -4,6 +4,8 @@
 // function.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "proto/expert.pb.h"
 
@@ -12,5 +14,8 @@ namespace deltafin {
 // Errors: FAILED_PRECONDITION naming what differs, both values and what to do.
 absl::Status CheckHandshake(const v1::HandshakeRequest& request,
                             const v1::HandshakeReply& identity);
+
+// What the coordinator calls itself, for logs: one short line.
+std::string NameOfCoordinator(const v1::HandshakeRequest& request);
 
 }  // namespace deltafin

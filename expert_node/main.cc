@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/model_directory.h"
 #include "common/base/mutex.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
@@ -29,7 +30,7 @@ namespace {
 constexpr absl::Duration kDrain = absl::Seconds(30);
 
 int Fail(const absl::Status& status) {
-  const std::string message(status.message());
+  const std::string message = PrintableLines(std::string(status.message()));
   std::fprintf(stderr, "deltafin-node: %s\n", message.c_str());
   return ExitCodeOf(status);
 }

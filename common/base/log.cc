@@ -2,16 +2,39 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "common/base/printable_text.h"
+#include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 
 namespace deltafin {
+namespace {
+
+// The message, whose words may be another machine's.
+class PrintablePayload : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    const std::string text = PrintableLines(
+        std::string_view(message.payload.data(), message.payload.size()));
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<spdlog::custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintablePayload>();
+  }
+};
+
+}  // namespace
 
 void InitLogging(std::string_view program) {
   auto logger = std::make_shared<spdlog::logger>(
       std::string(program),
       std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  logger->set_pattern("%Y-%m-%d %H:%M:%S.%e %n %^%l%$ %v");
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintablePayload>('v').set_pattern(
+      "%Y-%m-%d %H:%M:%S.%e %n %^%l%$ %v");
+  logger->set_formatter(std::move(formatter));
   logger->flush_on(spdlog::level::warn);
   spdlog::set_default_logger(std::move(logger));
 }

@@ -35,6 +35,11 @@ class ErrorList : public google::protobuf::io::ErrorCollector {
 absl::Status ReadConfigFile(const std::string& path,
                             google::protobuf::Message* config) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
+  return ParseConfigText(path, text, config);
+}
+
+absl::Status ParseConfigText(const std::string& path, const std::string& text,
+                             google::protobuf::Message* config) {
   ErrorList errors(path);
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);

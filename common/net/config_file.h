@@ -20,4 +20,8 @@ namespace deltafin {
 absl::Status ReadConfigFile(const std::string& path,
                             google::protobuf::Message* config);
 
+// The same of a file's text, which was at `path`; at most 1 MiB.
+absl::Status ParseConfigText(const std::string& path, const std::string& text,
+                             google::protobuf::Message* config);
+
 }  // namespace deltafin

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "coordinator/cli/generation.h"
 #include "coordinator/cli/prompt_flags.h"
@@ -68,7 +69,8 @@ class ReplyPrinter {
 };
 
 void Notice(const std::string& text) {
-  if (!text.empty()) std::fprintf(stderr, "(%s)\n", text.c_str());
+  if (text.empty()) return;
+  std::fprintf(stderr, "(%s)\n", PrintableLines(text).c_str());
 }
 
 // The next line of standard input, asked for on a terminal. False at its end.

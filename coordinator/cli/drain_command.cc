@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/standard_output.h"
@@ -49,8 +50,12 @@ absl::Status DrainCommand::Run(TerminationSignal& /*signals*/) {
   request.set_deadline_ms(static_cast<uint64_t>(deadline_seconds_ * 1000));
   request.set_undo(undo_);
   return client.WatchDrain(request, [](const v1::DrainProgress& progress) {
-    WriteOutput(progress.step() + '\n');
+    WriteOutput(DrainLine(progress));
   });
+}
+
+std::string DrainLine(const v1::DrainProgress& progress) {
+  return OneLine(progress.step()) + '\n';
 }
 
 }  // namespace deltafin

@@ -8,6 +8,7 @@
 
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/command.h"
+#include "proto/admin.pb.h"
 
 namespace CLI {
 class App;
@@ -27,5 +28,7 @@ class DrainCommand final : public Command {
   double deadline_seconds_ = 0;
   bool undo_ = false;
 };
+
+std::string DrainLine(const v1::DrainProgress& progress);
 
 }  // namespace deltafin

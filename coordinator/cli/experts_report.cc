@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/memory_budget.h"
+#include "common/base/printable_text.h"
 #include "coordinator/cli/experts_command.h"
 #include "coordinator/cli/text_table.h"
 #include "spdlog/fmt/fmt.h"
@@ -45,7 +46,7 @@ std::string StorageTable(const v1::StorageReport& report) {
       "experts  {} of {} complete, {} in part, {}{}\n"
       "quota    {}\n"
       "free     {}\n",
-      report.folder(), report.complete_experts(), report.all_experts(),
+      OneLine(report.folder()), report.complete_experts(), report.all_experts(),
       report.held_experts() - report.complete_experts(),
       FormatByteSize(report.held_bytes()),
       report.removed_experts() == 0
@@ -73,7 +74,8 @@ std::string LedgerTable(const LedgerContents& ledger, int hottest) {
       "held     {} experts\n"
       "used     {} experts\n"
       "quota    {}\n",
-      ledger.manifest_digest, ledger.held.size(), ledger.heat.uses.size(),
+      OneLine(ledger.manifest_digest), ledger.held.size(),
+      ledger.heat.uses.size(),
       ledger.quota_bytes ? FormatByteSize(*ledger.quota_bytes) : "none");
   TextTable table({"expert", "uses", "held"});
   for (const HotExpert& hot : HottestOf(ledger, hottest)) {

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/standard_output.h"
@@ -92,7 +93,7 @@ absl::Status HealthCommand::Watch(AdminClient& client, absl::Duration interval,
                !absl::IsDeadlineExceeded(health.status())) {
       return health.status();
     } else if (!json_) {
-      text += std::string(health.status().message()) + '\n';
+      text += OneLine(std::string(health.status().message())) + '\n';
     }
     if (!is_terminal && !json_) text += '\n';
     if (!WriteOutput(text)) return FlushOutput();

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "common/base/printable_text.h"
 #include "coordinator/cli/health_command.h"
 #include "coordinator/cli/text_table.h"
 #include "spdlog/fmt/fmt.h"
@@ -104,9 +105,9 @@ std::string HealthTable(const v1::ClusterHealth& health) {
       "model        {}\n"
       "copies       {} of {}{}\n"
       "epoch        {}, coordinator {:.8}\n",
-      VerdictName(health.verdict()), health.reason(), health.model(),
-      health.copies_least(), health.copies_wanted(), Scarcity(health),
-      health.epoch(), health.coordinator_id());
+      VerdictName(health.verdict()), OneLine(health.reason()),
+      OneLine(health.model()), health.copies_least(), health.copies_wanted(),
+      Scarcity(health), health.epoch(), OneLine(health.coordinator_id()));
   if (health.nodes().empty()) return text;
   TextTable table({"node", "id", "state", "version", "share", "RTT", "layer",
                    "owned", "in RAM", "disk", "RAM", "read", "queue", "errors",

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/base/memory_budget.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/standard_output.h"
@@ -141,7 +142,7 @@ std::string PlacementTable(const v1::PlacementReport& report) {
   std::string text = fmt::format(
       "epoch        {}\n"
       "policy       {}, {} cop{} of everything\n\n",
-      report.epoch(), report.policy(), report.copies(),
+      report.epoch(), OneLine(report.policy()), report.copies(),
       report.copies() == 1 ? "y" : "ies");
   TextTable shares({"node", "share", "wanted", "held", "missing"});
   for (const v1::PlacementReport::Share& share : report.shares()) {

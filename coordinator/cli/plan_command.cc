@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "common/base/memory_budget.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/net/config_file.h"
 
@@ -44,7 +45,7 @@ class MachineReader {
 
   MachinePlan Read(bool is_node) {
     MachinePlan plan;
-    plan.name = machine_.name().empty() ? place_ : machine_.name();
+    plan.name = machine_.name().empty() ? place_ : OneLine(machine_.name());
     plan.ram_bytes = Size("ram", machine_.ram(), true);
     plan.memory_rate = Size("memory_read", machine_.memory_read(), true);
     plan.disk_bytes = Size("disk", machine_.disk(), is_node);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/printable_text.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/bench_command.h"
 #include "coordinator/cli/certs_command.h"
@@ -119,7 +120,7 @@ std::vector<Subcommand> AddSubcommands(CLI::App& app) {
 
 int Report(const absl::Status& status) {
   if (!status.ok()) {
-    const std::string message(status.message());
+    const std::string message = PrintableLines(std::string(status.message()));
     std::fprintf(stderr, "deltafin: %s\n", message.c_str());
   }
   return ExitCodeOf(status);

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "common/base/memory_budget.h"
+#include "common/base/printable_text.h"
 
 namespace deltafin {
 namespace {
@@ -11,7 +12,7 @@ class Table {
  public:
   explicit Table(int64_t tokens) : tokens_(tokens) {}
 
-  void Line(const std::string& line) { text_ += line + '\n'; }
+  void Line(const std::string& line) { text_ += OneLine(line) + '\n'; }
   // Milliseconds a token.
   void Time(const char* name, double seconds) {
     const double per_token =

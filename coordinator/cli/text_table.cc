@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/printable_text.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
@@ -13,9 +14,11 @@ TextTable::TextTable(std::vector<std::string> titles) {
 
 void TextTable::Add(std::vector<std::string> cells) {
   for (std::string& cell : cells) {
-    std::replace_if(
-        cell.begin(), cell.end(),
-        [](char c) { return (c >= 0 && c < ' ') || c == 0x7f; }, '?');
+    if (cell.size() > kMaxCellBytes) {
+      cell.resize(kMaxCellBytes);
+      cell += "...";
+    }
+    cell = OneLine(cell);
   }
   rows_.push_back(std::move(cells));
 }
@@ -24,7 +27,7 @@ std::string TextTable::ToString() const {
   std::vector<size_t> widths(rows_[0].size());
   for (const auto& row : rows_) {
     for (size_t i = 0; i < row.size(); ++i) {
-      widths[i] = std::max(widths[i], row[i].size());
+      widths[i] = std::max(widths[i], std::min(row[i].size(), kMaxWidth));
     }
   }
   std::string text;

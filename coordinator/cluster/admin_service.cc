@@ -63,35 +63,42 @@ grpc::Status AdminService::Explain(grpc::ServerContext*,
 grpc::Status AdminService::Drain(
     grpc::ServerContext* context, const v1::DrainRequest* request,
     grpc::ServerWriter<v1::DrainProgress>* writer) {
-  if (request->undo()) {
-    const absl::Status status = registry_.EndDrain(request->node());
-    if (!status.ok()) return ToGrpc(status);
+  return ToGrpc(
+      RunDrain(*request, {[writer](const v1::DrainProgress& progress) {
+                            return writer->Write(progress);
+                          },
+                          [context] { return context->IsCancelled(); }}));
+}
+
+absl::Status AdminService::RunDrain(const v1::DrainRequest& request,
+                                    const DrainListener& listener) {
+  if (request.undo()) {
+    RETURN_IF_ERROR(registry_.EndDrain(request.node()));
     v1::DrainProgress progress;
     progress.set_step("back in service");
     progress.set_done(true);
-    writer->Write(progress);
-    return grpc::Status::OK;
+    listener.write(progress);
+    return absl::OkStatus();
   }
   {
     MutexLock lock(mutex_);
     if (num_drains_ >= kMaxDrains) {
-      return ToGrpc(absl::ResourceExhaustedError(
-          fmt::format("{} drains are being waited for", num_drains_)));
+      return absl::ResourceExhaustedError(
+          fmt::format("{} drains are being waited for", num_drains_));
     }
     ++num_drains_;
   }
-  const absl::StatusOr<int> slot = registry_.BeginDrain(request->node());
+  const absl::StatusOr<int> slot = registry_.BeginDrain(request.node());
   const absl::Status status =
-      slot.ok() ? WatchDrain(*context, *slot, DeadlineOf(*request), writer)
+      slot.ok() ? WatchDrain(*slot, DeadlineOf(request), listener)
                 : slot.status();
   MutexLock lock(mutex_);
   --num_drains_;
-  return ToGrpc(status);
+  return status;
 }
 
-absl::Status AdminService::WatchDrain(
-    const grpc::ServerContext& context, int slot, absl::Time deadline,
-    grpc::ServerWriter<v1::DrainProgress>* writer) {
+absl::Status AdminService::WatchDrain(int slot, absl::Time deadline,
+                                      const DrainListener& listener) {
   DrainStep told;
   absl::Time told_at = absl::InfinitePast();
   while (true) {
@@ -100,7 +107,7 @@ absl::Status AdminService::WatchDrain(
     const bool is_one_more_count = told.is_copying && step.is_copying;
     if (step.sentence != told.sentence &&
         (!is_one_more_count || absl::Now() - told_at >= kCountAgain)) {
-      if (!writer->Write(ProgressOf(step, facts))) break;
+      if (!listener.write(ProgressOf(step, facts))) break;
       told = step;
       told_at = absl::Now();
     }
@@ -111,7 +118,7 @@ absl::Status AdminService::WatchDrain(
           "with --undo to take it back",
           step.sentence));
     }
-    if (context.IsCancelled()) break;
+    if (listener.is_gone()) break;
     if (!PauseDrain()) {
       return absl::UnavailableError(
           "the coordinator ends; the node stays out of service where --state "

@@ -20,6 +20,12 @@ class AdminService final : public v1::AdminService::Service {
   using ExplainFunction =
       std::function<absl::StatusOr<v1::Explanation>(uint64_t request)>;
 
+  // Whoever waits for a drain, without the transport.
+  struct DrainListener {
+    std::function<bool(const v1::DrainProgress&)> write;  // false: went away
+    std::function<bool()> is_gone;
+  };
+
   // `registry` must outlive the service; `explain` may be called until then.
   AdminService(NodeRegistry& registry, ExplainFunction explain)
       : registry_(registry), explain_(std::move(explain)) {}
@@ -36,6 +42,9 @@ class AdminService final : public v1::AdminService::Service {
   grpc::Status Drain(grpc::ServerContext* context,
                      const v1::DrainRequest* request,
                      grpc::ServerWriter<v1::DrainProgress>* writer) override;
+  // The same.
+  absl::Status RunDrain(const v1::DrainRequest& request,
+                        const DrainListener& listener);
   grpc::Status GetPlacement(grpc::ServerContext* context,
                             const v1::GetPlacementRequest* request,
                             v1::PlacementReport* reply) override;
@@ -44,9 +53,8 @@ class AdminService final : public v1::AdminService::Service {
                        v1::Explanation* reply) override;
 
  private:
-  absl::Status WatchDrain(const grpc::ServerContext& context, int slot,
-                          absl::Time deadline,
-                          grpc::ServerWriter<v1::DrainProgress>* writer);
+  absl::Status WatchDrain(int slot, absl::Time deadline,
+                          const DrainListener& listener);
   // False: drains end now.
   bool PauseDrain();
 

@@ -14,6 +14,8 @@ namespace {
 constexpr char kFormat[] = "deltafin-coordinator 1";
 constexpr uint64_t kEpochsPerWrite = 1000;
 constexpr uint64_t kMaxFileBytes = 4096;
+// More is never written, and would leave no numbers to go on with.
+constexpr uint64_t kMaxBound = 2 * kMaxReportedEpoch;
 
 absl::Status NotOurs(const std::string& path) {
   return absl::DataLossError(fmt::format(
@@ -58,7 +60,7 @@ absl::Status EpochFile::Read(const std::string& contents) {
   unsigned long long bound = 0;
   if (std::sscanf(contents.c_str() + line + 1,
                   "id %32[0-9a-f]\nepochs_below %llu", id, &bound) != 2 ||
-      !IsRandomId(id)) {
+      !IsRandomId(id) || bound > kMaxBound) {
     return NotOurs(path_);
   }
   coordinator_id_ = id;

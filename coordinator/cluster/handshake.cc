@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "common/base/status_macros.h"
+#include "coordinator/cluster/word_check.h"
 #include "proto/protocol_version.h"
 
 namespace deltafin {
@@ -30,6 +31,7 @@ v1::HandshakeRequest MakeHandshake(const HandshakeIdentity& identity) {
 
 absl::Status CheckNodeIdentity(const v1::HandshakeRequest& ours,
                                const v1::HandshakeReply& theirs) {
+  RETURN_IF_ERROR(CheckIdentityWords(theirs));
   RETURN_IF_ERROR(CheckSame("wire version", std::to_string(ours.wire_version()),
                             std::to_string(theirs.wire_version())));
   RETURN_IF_ERROR(CheckSame("numerics version",

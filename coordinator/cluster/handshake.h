@@ -19,7 +19,7 @@ struct HandshakeIdentity {
 v1::HandshakeRequest MakeHandshake(const HandshakeIdentity& identity);
 
 // FAILED_PRECONDITION with both values where wire version, numerics version or
-// model differ.
+// model differ; INVALID_ARGUMENT for words that CheckIdentityWords refuses.
 absl::Status CheckNodeIdentity(const v1::HandshakeRequest& ours,
                                const v1::HandshakeReply& theirs);
 

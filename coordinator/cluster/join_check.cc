@@ -1,6 +1,5 @@
 #include "coordinator/cluster/join_check.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -8,13 +7,13 @@
 #include "common/net/credentials.h"
 #include "common/net/listen_address.h"
 #include "coordinator/cluster/epoch_file.h"
+#include "coordinator/cluster/word_check.h"
 #include "spdlog/fmt/fmt.h"
 
 namespace deltafin {
 namespace {
 
 constexpr size_t kMaxIdSize = 128;
-constexpr size_t kMaxNameSize = 64;
 constexpr size_t kMaxAddressSize = 270;  // a DNS name and a port
 constexpr size_t kDigestSize = 64;       // SHA-256 in hex
 constexpr uint32_t kMaxCores = 65536;
@@ -24,19 +23,6 @@ constexpr uint32_t kMaxOrders = 256;
 absl::Status Bad(std::string_view field, std::string_view accepted) {
   return absl::InvalidArgumentError(
       fmt::format("{}: want {}", field, accepted));
-}
-
-// Printable ASCII: it goes into logs and tables.
-absl::Status CheckWord(std::string_view field, std::string_view word,
-                       size_t least, size_t most) {
-  const bool printable = std::all_of(
-      word.begin(), word.end(), [](char c) { return c > ' ' && c <= '~'; });
-  if (printable && word.size() >= least && word.size() <= most) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(fmt::format(
-      "{} of {} bytes: want {} to {} printable ASCII characters without blanks",
-      field, word.size(), least, most));
 }
 
 absl::Status CheckAddress(const std::string& text) {
@@ -87,12 +73,7 @@ absl::Status CheckEpoch(uint64_t epoch) {
 absl::Status CheckJoinFields(const v1::JoinRequest& request) {
   const v1::HandshakeReply& identity = request.identity();
   RETURN_IF_ERROR(CheckProcess(identity.node_id(), request.incarnation()));
-  RETURN_IF_ERROR(CheckWord("identity.manifest_digest",
-                            identity.manifest_digest(), 0, kDigestSize));
-  RETURN_IF_ERROR(
-      CheckWord("identity.kernel", identity.kernel(), 0, kMaxNameSize));
-  RETURN_IF_ERROR(
-      CheckWord("identity.version", identity.version(), 0, kMaxNameSize));
+  RETURN_IF_ERROR(CheckIdentityWords(identity));
   RETURN_IF_ERROR(CheckAddress(request.address()));
   RETURN_IF_ERROR(CheckWord("home", request.home(), kDigestSize, kDigestSize));
   RETURN_IF_ERROR(CheckEpoch(request.highest_epoch()));

@@ -5,62 +5,15 @@
 // members, one of which holds nothing yet, must refuse or take it, and stay
 // whole.
 
-#include <google/protobuf/stubs/logging.h>
-
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "common/base/check.h"
-#include "common/base/log.h"
-#include "coordinator/cluster/node_registry.h"
-#include "proto/protocol_version.h"
-#include "tests/testing/manual_clock.h"
+#include "tests/fuzz/coordinator/fuzz_registry.h"
+#include "tests/fuzz/silence.h"
 
-using deltafin::EpochFile;
 using deltafin::NodeRegistry;
 
 namespace {
-
-constexpr int kMembers = 2;
-
-std::shared_ptr<grpc::Channel> FakeChannel() {
-  auto object = std::make_shared<int>(0);
-  return {object, reinterpret_cast<grpc::Channel*>(object.get())};
-}
-
-deltafin::v1::JoinRequest JoinOf(int n) {
-  deltafin::v1::JoinRequest join;
-  join.mutable_identity()->set_node_id("id-" + std::to_string(n));
-  join.mutable_identity()->set_manifest_digest(std::string(64, 'd'));
-  join.mutable_identity()->set_wire_version(deltafin::kWireVersion);
-  join.mutable_identity()->set_numerics_version(deltafin::kNumericsVersion);
-  join.set_address("127.0.0.1:" + std::to_string(7000 + n));
-  join.set_home(std::string(63, '0') + std::to_string(n));
-  join.set_incarnation(1);
-  deltafin::SliceSet(1, 2, 3, 4).ToProto(join.mutable_holdings());
-  join.mutable_holdings()->set_everything(n == 0);
-  return join;
-}
-
-std::unique_ptr<NodeRegistry> MakeRegistry(const deltafin::Clock& clock) {
-  deltafin::RegistryOptions options;
-  options.placement.num_slices = 4;
-  options.extent = {1, 2, 3, 4, 16};
-  options.identity = {std::string(64, 'd'), "fuzz"};
-  auto registry = std::make_unique<NodeRegistry>(
-      options, *EpochFile::Open("", absl::FromUnixSeconds(100)),
-      [](const std::string&) { return FakeChannel(); }, clock);
-  for (int n = 0; n < kMembers; ++n) {
-    CHECK_OK(registry->Join(JoinOf(n)).status());
-    deltafin::v1::HeartbeatRequest beat;
-    beat.set_node_id(JoinOf(n).identity().node_id());
-    beat.set_incarnation(1);
-    CHECK_OK(registry->Heartbeat(beat).status());
-  }
-  registry->Tick();
-  return registry;
-}
 
 template <typename Request>
 absl::Status Give(const uint8_t* bytes, size_t size, auto call) {
@@ -163,27 +116,20 @@ absl::Status GiveAny(NodeRegistry& registry, int kind, const uint8_t* bytes,
   }
 }
 
-// Neither what nodes do nor what is wrong with bytes is news here.
-bool Silence() {
-  spdlog::set_level(spdlog::level::off);
-  google::protobuf::SetLogHandler(nullptr);
-  return true;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
-  static const bool silent = Silence();
+  static const bool silent = deltafin::Silence();
   if (size == 0 || !silent) return 0;
   deltafin::ManualClock clock;
-  const auto registry = MakeRegistry(clock);
+  const auto registry = deltafin::MakeFuzzRegistry(clock);
   const absl::Status status =
       GiveAny(*registry, bytes[0] % 8, bytes + 1, size - 1);
   CHECK(status.ok() || !status.message().empty());
   registry->Tick();
-  CHECK(registry->placement()->num_slots() <= kMembers + 1);
+  CHECK(registry->placement()->num_slots() <= deltafin::kFuzzMembers + 1);
   const deltafin::v1::ClusterHealth health = registry->health();
-  CHECK(health.nodes_size() <= kMembers + 1);
+  CHECK(health.nodes_size() <= deltafin::kFuzzMembers + 1);
   for (const auto& node : health.nodes()) CHECK(node.name().size() <= 1024);
   return 0;
 }

@@ -48,5 +48,17 @@ TEST(HandshakeTest, NamesWhatDiffersBothValuesAndWhatToDo) {
   }
 }
 
+TEST(HandshakeTest, WordsOfACoordinatorAreOneShortLine) {
+  v1::HandshakeRequest request = Matching();
+  request.set_coordinator("desk\nforged\x1b[2J" + std::string(1000, 'x'));
+  const std::string name = NameOfCoordinator(request);
+  EXPECT_EQ(name.substr(0, 16), "desk?forged?[2Jx");
+  EXPECT_EQ(name.size(), 64u);
+  request.set_manifest_digest("\x1b" + std::string(1 << 20, 'x'));
+  const absl::Status status = CheckHandshake(request, Identity());
+  EXPECT_LT(status.message().size(), 300u);
+  EXPECT_NE(status.message().find("has ?xxx"), absl::string_view::npos);
+}
+
 }  // namespace
 }  // namespace deltafin

@@ -1,5 +1,7 @@
 #include "common/base/log.h"
 
+#include <cstdlib>
+
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "gtest/gtest.h"
@@ -19,6 +21,16 @@ TEST(LogTest, RefusesAnUnknownLevelAndListsTheNames) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("'loud'"), absl::string_view::npos);
   EXPECT_NE(status.message().find("debug, info"), absl::string_view::npos);
+}
+
+TEST(LogTest, ControlCharactersOfAMessageAreNotObeyed) {
+  EXPECT_EXIT(
+      {
+        InitLogging("test");
+        spdlog::warn("node {} is\nthere", "a\x1b[2J");
+        std::_Exit(0);
+      },
+      ::testing::ExitedWithCode(0), "test warning node a\\?\\[2J is\nthere");
 }
 
 TEST(CheckDeathTest, AbortsWithConditionAndMessage) {

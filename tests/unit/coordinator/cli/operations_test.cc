@@ -11,9 +11,11 @@
 
 #include "common/net/exit_code.h"
 #include "coordinator/cli/admin_client.h"
+#include "coordinator/cli/drain_command.h"
 #include "coordinator/cli/explain_command.h"
 #include "coordinator/cli/health_command.h"
 #include "coordinator/cli/placement_command.h"
+#include "coordinator/cli/text_table.h"
 
 namespace deltafin {
 namespace {
@@ -261,6 +263,40 @@ TEST(ExplanationTextTest, ShowsTheSlowestTokenWithItsLayers) {
   EXPECT_EQ(json["prompt"]["parts"]["spine"], 0.125);
   EXPECT_EQ(json["slowest"]["token"], 12);
   EXPECT_EQ(json["slowest"]["layers"][0]["node"], "b:2");
+}
+
+// Words of a coordinator that are meant for the terminal.
+const char kWords[] =
+    "a\x1b[2J\nb\xc2\x9b"
+    "31m";
+const char kShown[] = "a?[2J?b?31m";
+
+TEST(ForeignWordsTest, AreOneLineInEveryReport) {
+  v1::ClusterHealth health;
+  health.set_reason(kWords);
+  health.set_model(kWords);
+  health.set_coordinator_id("\x1b[2J\r1234567");
+  const std::string table = HealthTable(health);
+  EXPECT_THAT(table, HasSubstr(std::string("healthy: ") + kShown + "\n"));
+  EXPECT_THAT(table, HasSubstr(std::string("model        ") + kShown + "\n"));
+  EXPECT_THAT(table, HasSubstr("coordinator ?[2J?123\n"));
+  v1::PlacementReport placement;
+  placement.set_policy(kWords);
+  EXPECT_THAT(PlacementTable(placement),
+              HasSubstr(std::string("policy       ") + kShown + ", 0 copies"));
+  v1::DrainProgress progress;
+  progress.set_step(kWords);
+  EXPECT_EQ(DrainLine(progress), std::string(kShown) + "\n");
+}
+
+TEST(TextTableTest, ALongCellIsCutAndDoesNotWidenEveryLine) {
+  TextTable table({"a", "b"});
+  table.Add({std::string(5000, 'x'), "y"});
+  for (int row = 0; row < 50; ++row) table.Add({"1", "2"});
+  const std::string text = table.ToString();
+  EXPECT_THAT(text, HasSubstr(std::string(1000, 'x') + "..."));
+  EXPECT_THAT(text, HasSubstr("\n1" + std::string(101, ' ') + "2\n"));
+  EXPECT_LT(text.size(), 1100u + 51 * 105);
 }
 
 }  // namespace

@@ -152,5 +152,20 @@ TEST(BenchTest, OutputsMustAgree) {
   EXPECT_THAT(std::string(CheckSameOutput(a, b).message()), HasSubstr("y"));
 }
 
+TEST(ReportTest, CountersOfANodeThatWentBackDoNotWrapAround) {
+  NodeReport before;
+  before.address = "h:1";
+  before.counters.set_bytes_read(500);
+  NodeReport after = before;
+  after.counters.set_bytes_read(400);
+  EXPECT_EQ(CountersSince({before}, {after})[0].counters.bytes_read(), 400u);
+}
+
+TEST(ReportTest, WordsOfANodeAreNotObeyedByTheTerminal) {
+  RunStatistics statistics = Statistics();
+  statistics.nodes[0].identity.set_kernel("\x1b[2J\n");
+  EXPECT_THAT(StatsTable(statistics), HasSubstr(" ?[2J?"));
+}
+
 }  // namespace
 }  // namespace deltafin

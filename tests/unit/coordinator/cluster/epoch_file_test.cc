@@ -89,5 +89,20 @@ TEST(EpochFileTest, RefusesDamageAndOtherFormats) {
               HasSubstr("deltafin-coordinator 2"));
 }
 
+TEST(EpochFileTest, ABoundThatLeavesNoNumbersIsDamage) {
+  const TempDir dir;
+  const auto open_with = [&](const std::string& bound) {
+    const std::string id(32, 'a');
+    EXPECT_TRUE(WriteFileAtomically(dir.File("epoch"),
+                                    "deltafin-coordinator 1\nid " + id +
+                                        "\nepochs_below " + bound + "\n")
+                    .ok());
+    return EpochFile::Open(dir.path(), kNow).status();
+  };
+  EXPECT_TRUE(absl::IsDataLoss(open_with("18446744073709551615")));
+  EXPECT_TRUE(absl::IsDataLoss(open_with("-1")));
+  EXPECT_TRUE(open_with("4611686018427387904").ok());  // as nodes may report
+}
+
 }  // namespace
 }  // namespace deltafin
