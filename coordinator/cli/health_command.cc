@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
@@ -91,7 +92,10 @@ absl::Status HealthCommand::Watch(AdminClient& client, absl::Duration interval,
     } else if (!absl::IsUnavailable(health.status()) &&
                !absl::IsDeadlineExceeded(health.status())) {
       return health.status();
-    } else if (!json_) {
+    } else if (json_) {  // whose lines are objects alone
+      std::fprintf(stderr, "%s\n",
+                   std::string(health.status().message()).c_str());
+    } else {
       text += std::string(health.status().message()) + '\n';
     }
     if (!is_terminal && !json_) text += '\n';
