@@ -94,6 +94,7 @@ absl::StatusOr<std::unique_ptr<DataFolder>> DataFolder::Open(
   ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder, "deltafin-node"));
   std::unique_ptr<DataFolder> self(new DataFolder(folder, std::move(lock)));
   RETURN_IF_ERROR(self->KeepFormat());
+  RemoveAbandonedFiles(folder);
   RETURN_IF_ERROR(self->ReadNodeId());
   RETURN_IF_ERROR(self->ReadEpoch());
   RETURN_IF_ERROR(self->ReadSustainedRead());

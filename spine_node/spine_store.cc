@@ -68,19 +68,6 @@ absl::StatusOr<FileDescriptor> LockFolder(const std::string& folder,
   return lock;
 }
 
-// REQUIRES: the folder's lock is held, so no process is writing these.
-void RemoveInterruptedFiles(const std::string& folder) {
-  std::error_code error;
-  std::vector<fs::path> leftovers;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().find(".spine.tmp-") !=
-        std::string::npos) {
-      leftovers.push_back(entry.path());
-    }
-  }
-  for (const fs::path& path : leftovers) fs::remove(path, error);
-}
-
 void WarnUnlessMissing(const absl::Status& status) {
   if (absl::IsNotFound(status)) return;
   const absl::string_view why = status.message();
@@ -121,7 +108,7 @@ absl::StatusOr<SpineStore> SpineStore::Open(const SpineOptions& options,
 
 absl::Status SpineStore::PrepareToMake(std::span<const UnitLayout> units) {
   ASSIGN_OR_RETURN(lock_, LockFolder(folder_, what_));
-  RemoveInterruptedFiles(folder_);
+  RemoveAbandonedFiles(folder_);
   ASSIGN_OR_RETURN(const uint64_t needed, MissingBytes(units));
   if (needed == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(folder_));

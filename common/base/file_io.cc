@@ -9,7 +9,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 
@@ -25,9 +28,25 @@ std::string DirectoryOf(const std::string& path) {
   return parent.empty() ? "." : parent.string();
 }
 
+constexpr std::string_view kTemporaryMark = ".tmp-";
+
 std::string TemporaryName(const std::string& path) {
   static std::atomic<uint64_t> serial{0};
-  return fmt::format("{}.tmp-{}-{}", path, getpid(), serial.fetch_add(1));
+  return fmt::format("{}{}{}-{}", path, kTemporaryMark, getpid(),
+                     serial.fetch_add(1));
+}
+
+bool IsTemporaryName(std::string_view name) {
+  const size_t mark = name.rfind(kTemporaryMark);
+  if (mark == 0 || mark == name.npos) return false;
+  const std::string_view numbers = name.substr(mark + kTemporaryMark.size());
+  const size_t dash = numbers.find('-');
+  const auto is_number = [](std::string_view text) {
+    return !text.empty() &&
+           text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return dash != numbers.npos && is_number(numbers.substr(0, dash)) &&
+         is_number(numbers.substr(dash + 1));
 }
 
 absl::Status SyncDirectory(const std::string& directory) {
@@ -216,6 +235,19 @@ absl::Status WriteFileAtomically(const std::string& path,
   RETURN_IF_ERROR(file.Append(
       {reinterpret_cast<const uint8_t*>(contents.data()), contents.size()}));
   return file.Commit();
+}
+
+void RemoveAbandonedFiles(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::filesystem::path> abandoned;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (IsTemporaryName(entry.path().filename().string())) {
+      abandoned.push_back(entry.path());
+    }
+  }
+  for (const std::filesystem::path& path : abandoned) {
+    std::filesystem::remove(path, error);
+  }
 }
 
 }  // namespace deltafin

@@ -57,8 +57,8 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 
 // A file being written without a name or, where the file system knows no such
 // files, under a temporary one beside its final one. Dropped without Commit it
-// leaves nothing behind; without a name, not even when the process is killed.
-// Thread-compatible; WriteAt may be called from several threads.
+// leaves nothing behind; without a name, not even when the process is killed
+// before Commit. Thread-compatible; WriteAt may be called from several threads.
 class AtomicFile {
  public:
   // Replaces `path` on Commit. The directory must exist.
@@ -85,5 +85,10 @@ class AtomicFile {
 
 absl::Status WriteFileAtomically(const std::string& path,
                                  std::string_view contents);
+
+// Removes the temporary files that processes killed in Commit left in `folder`;
+// no error where there is no such folder. REQUIRES: nobody writes there, as
+// who holds the folder's lock knows.
+void RemoveAbandonedFiles(const std::string& folder);
 
 }  // namespace deltafin

@@ -42,17 +42,6 @@ bool IsBeginning(const std::string& name) {
   return name == "lock" || name.starts_with("format.tmp-");
 }
 
-void RemoveTemporaries(const std::string& folder) {
-  std::error_code error;
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().filename().string().find(".tmp-") != std::string::npos) {
-      found.push_back(entry.path());
-    }
-  }
-  for (const fs::path& path : found) fs::remove(path, error);
-}
-
 absl::Status WriteUnlessSame(const std::string& path,
                              const std::string& contents) {
   const absl::StatusOr<std::string> there =
@@ -185,7 +174,7 @@ absl::Status ModelInstaller::ClaimFolder() {
   std::error_code error;
   for (const std::string& folder :
        {paths_.dir(), paths_.spine_folder(), paths_.header_folder()}) {
-    RemoveTemporaries(folder);
+    RemoveAbandonedFiles(folder);
   }
   RETURN_IF_ERROR(
       WriteUnlessSame(paths_.format(), std::string(InstalledPaths::kFormat)));

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 #include "expert_node/storage/layer_records.h"
 
@@ -40,6 +41,7 @@ absl::StatusOr<std::unique_ptr<RecordStore>> RecordStore::Open(
   std::unique_ptr<RecordStore> store(
       new RecordStore(folder, model, std::move(lock), options));
   RETURN_IF_ERROR(store->OpenLayers());
+  RemoveAbandonedFiles(folder);
   return store;
 }
 

@@ -92,9 +92,9 @@ TEST_P(DoctorTest, NamesTheDamageAndMendsIt) {
   const ProcessResult setup =
       RunWith(Join(Join({"setup", "--full"}, FromNano()), {"--dir", dir}), {});
   ASSERT_EQ(setup.exit_code, 0) << setup.err;
-  const std::string whole = TreeDigest(dir, SourceFileIs::kPart);
+  const auto whole = DigestsIn(dir, SourceFileIs::kPart);
   damage.make(dir);
-  const std::string damaged = TreeDigest(dir, SourceFileIs::kPart);
+  const auto damaged = DigestsIn(dir, SourceFileIs::kPart);
   ASSERT_NE(damaged, whole);
 
   const ProcessResult shallow = RunDeltafin({"doctor", dir});
@@ -104,7 +104,7 @@ TEST_P(DoctorTest, NamesTheDamageAndMendsIt) {
   for (const std::string& part : damage.parts) {
     EXPECT_THAT(deep.out, HasSubstr(part));
   }
-  EXPECT_EQ(TreeDigest(dir, SourceFileIs::kPart), damaged) << "doctor wrote";
+  EXPECT_EQ(DigestsIn(dir, SourceFileIs::kPart), damaged) << "doctor wrote";
   const std::string command =
       std::string("deltafin setup ") + damage.flags + "--dir " + dir;
   EXPECT_THAT(deep.out, HasSubstr("this mends it: " + command + "\n"));

@@ -71,25 +71,22 @@ ProcessResult RunWith(const Words& arguments, const ProcessOptions& options) {
   return *std::move(result);
 }
 
-std::string TreeDigest(const std::string& dir, SourceFileIs source) {
-  std::vector<fs::path> files;
+std::map<std::string, std::string> DigestsIn(const std::string& dir,
+                                             SourceFileIs source) {
+  std::map<std::string, std::string> digests;
   for (const auto& entry : fs::recursive_directory_iterator(dir)) {
     const std::string name = entry.path().filename().string();
     if (!entry.is_regular_file() || name == "lock") continue;
     if (name == "source" && source == SourceFileIs::kIgnored) continue;
-    files.push_back(entry.path());
-  }
-  std::sort(files.begin(), files.end());
-  Sha256 sha;
-  for (const fs::path& file : files) {
     const absl::StatusOr<std::string> bytes =
-        ReadFile(file.string(), kMaxFileBytes);
+        ReadFile(entry.path().string(), kMaxFileBytes);
     if (!bytes.ok()) ADD_FAILURE() << bytes.status();
-    const std::string text = fmt::format(
-        "{} {}\n{}", fs::relative(file, dir).string(), bytes->size(), *bytes);
-    sha.Update({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+    Sha256 sha;
+    sha.Update(
+        {reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
+    digests[fs::relative(entry.path(), dir).string()] = sha.FinishHex();
   }
-  return sha.FinishHex();
+  return digests;
 }
 
 std::string OutputOf(const std::string& model, const ProcessOptions& options) {
@@ -131,8 +128,8 @@ void CheckKilledSetup(int num_kills, uint32_t seed) {
   const bool begun = fs::exists(killed + "/source");
   const ProcessResult last = RunWith(begun ? resume : install(killed), reach);
   ASSERT_EQ(last.exit_code, 0) << last.err;
-  EXPECT_EQ(TreeDigest(killed, SourceFileIs::kPart),
-            TreeDigest(clean, SourceFileIs::kPart));
+  EXPECT_EQ(DigestsIn(killed, SourceFileIs::kPart),
+            DigestsIn(clean, SourceFileIs::kPart));
   // A kill costs the experts and the piece of a file that were on their way,
   // and the list of files: five of them at most 2 %.
   const double killed_bytes =

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "tests/integration/deltafin_program.h"
@@ -25,10 +26,11 @@ ProcessOptions ReachHub(const HubEmulator& hub);
 // Runs deltafin with an environment; fails the test when it does not end.
 ProcessResult RunWith(const Words& arguments, const ProcessOptions& options);
 
-// SHA-256 over names and bytes of all files in a folder but locks and, where
-// it is said, DIR/source.
+// The SHA-256 of every file in a folder by its name there, but of locks and,
+// where it is said, DIR/source.
 enum class SourceFileIs { kPart, kIgnored };
-std::string TreeDigest(const std::string& dir, SourceFileIs source);
+std::map<std::string, std::string> DigestsIn(const std::string& dir,
+                                             SourceFileIs source);
 
 // output_sha256 of one fixed generation.
 std::string OutputOf(const std::string& model,

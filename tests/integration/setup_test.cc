@@ -149,8 +149,8 @@ TEST_F(SetupTest, HubAndDirectoryGiveTheSameFolder) {
   const std::string other = folder_.File("other");
   ExpectDone(RunWith(
       {"setup", "--full", "--from", NanoModelDir(), "--dir", other}, {}));
-  EXPECT_EQ(TreeDigest(dir_, SourceFileIs::kIgnored),
-            TreeDigest(other, SourceFileIs::kIgnored));
+  EXPECT_EQ(DigestsIn(dir_, SourceFileIs::kIgnored),
+            DigestsIn(other, SourceFileIs::kIgnored));
   EXPECT_EQ(OutputOf(dir_), ReleasedOutput());
   EXPECT_EQ(hub->num_foreign_authorizations(), 0);
   EXPECT_EQ(NumRangesOf(*hub, kExpertBytes), kNumExperts);

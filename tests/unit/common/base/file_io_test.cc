@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/temp_dir.h"
 
@@ -110,6 +111,19 @@ TEST(AtomicFileTest, LeavesNothingBehindWhenTheProcessIsKilled) {
   ASSERT_TRUE(WIFSIGNALED(status));
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
   EXPECT_EQ(FilesIn(dir), std::vector<std::string>{});
+}
+
+TEST(AtomicFileTest, WhatAKilledCommitLeftIsRemovedAndNothingElse) {
+  TempDir dir;
+  for (const char* name : {"f", "f.tmp-12-0", "f.tmp-7-31.part", "f.tmp-x-1",
+                           "f.tmp-12", ".tmp-1-2", "a.tmp-1-2.tmp-3-4"}) {
+    ASSERT_TRUE(WriteFileAtomically(dir.File(name), "x").ok());
+  }
+  RemoveAbandonedFiles(dir.path());
+  EXPECT_THAT(FilesIn(dir),
+              ::testing::UnorderedElementsAre(
+                  "f", "f.tmp-7-31.part", "f.tmp-x-1", "f.tmp-12", ".tmp-1-2"));
+  RemoveAbandonedFiles(dir.File("none"));
 }
 
 TEST(AtomicFileTest, WritesAtOffsetsInAnyOrder) {

@@ -73,6 +73,18 @@ TEST_P(RecordStoreTest, HoldsAnyRunAloneAndFillsTheRestLater) {
   EXPECT_TRUE(got.ready == PackedSlices(shape, kKey, {0, n}));
 }
 
+TEST_P(RecordStoreTest, RemovesWhatAProcessKilledInTheMidstLeft) {
+  auto store = OpenRecords(folder_.path(), GetParam());
+  ASSERT_TRUE(InstallGenerated(*store, kKey, {0, 1}).ok());
+  store.reset();
+  const std::string index = folder_.File("layer-02.index");
+  const std::string abandoned = index + ".tmp-123-0";
+  std::filesystem::copy_file(index, abandoned);
+  store = OpenRecords(folder_.path(), GetParam());
+  EXPECT_FALSE(std::filesystem::exists(abandoned));
+  EXPECT_TRUE(store->Holds(kKey, {0, 1}));
+}
+
 TEST_P(RecordStoreTest, ReadsNothingOfARunThatIsNotWhollyHeld) {
   auto store = OpenRecords(folder_.path(), GetParam());
   ASSERT_TRUE(InstallGenerated(*store, kKey, {0, 1}).ok());
