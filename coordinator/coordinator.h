@@ -65,6 +65,8 @@ class Coordinator {
 
   const ModelIdentity& model() const { return model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
+  // That a sequence may reach. REQUIRES: ReadModel returned OK.
+  int64_t context_tokens() const { return options_.context_tokens; }
   Scheduler& scheduler() { return *scheduler_; }
   const Scheduler& scheduler() const { return *scheduler_; }
   RunSettings settings() const;

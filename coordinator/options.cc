@@ -26,6 +26,9 @@ constexpr uint32_t kMaxRebalanceAfterS = 86400;
 // Less than a slice of a large model a minute is a mistake.
 constexpr uint64_t kLeastCopyBudget = 64 << 10;
 constexpr uint32_t kMaxHedgePercent = 100;
+constexpr char kSomeExperts[] =
+    "expected room for an expert at least, such as 8G; leave it out for what "
+    "is left";
 
 // Collects what is wrong, so that one run reports everything.
 class FieldErrors {
@@ -145,6 +148,9 @@ void ReadRam(const v1::CoordinatorConfig& config, CoordinatorOptions& options,
     }
   };
   read("ram", config.ram(), options.ram_bytes);
+  if (options.ram_bytes == 0) {
+    errors.Add("ram", config.ram(), kSomeExperts);
+  }
   read("spine_ram", config.spine_ram(), options.spine_ram_bytes);
   read("device_ram", config.device_ram(), options.device_ram_bytes);
   if (options.device_ram_bytes && options.device == "cpu") {

@@ -47,6 +47,40 @@ std::string HomeOf(const std::string& folder) {
       std::span(reinterpret_cast<const uint8_t*>(home.data()), home.size()));
 }
 
+// Whether a folder holds nothing but what a start that was interrupted left.
+// Errors: INVALID_ARGUMENT naming what else is there; of the file system.
+absl::Status RequireNew(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name == "lock" || name == "lost+found" ||
+        name.starts_with("format.tmp-")) {
+      continue;
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "{} is not empty (it holds {}) and no data folder of a node: choose a "
+        "new or empty one for --data",
+        folder, name));
+  }
+  if (!error || error == std::errc::no_such_file_or_directory) {
+    return absl::OkStatus();
+  }
+  return ErrnoStatus(error.value(), "list", folder);
+}
+
+absl::Status RequireOurs(const std::string& folder) {
+  const absl::StatusOr<std::string> format = ReadLine(folder + "/format");
+  if (absl::IsNotFound(format.status())) return RequireNew(folder);
+  RETURN_IF_ERROR(format.status());
+  if (*format == kFormat) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "data folder {} has format '{:.64}', this release knows '{}'; start the "
+      "release that wrote it, or choose another folder",
+      folder, *format, kFormat));
+}
+
 }  // namespace
 
 DataFolder::DataFolder(std::string folder, FolderLock lock)
@@ -56,9 +90,10 @@ DataFolder::DataFolder(std::string folder, FolderLock lock)
 
 absl::StatusOr<std::unique_ptr<DataFolder>> DataFolder::Open(
     const std::string& folder) {
+  RETURN_IF_ERROR(RequireOurs(folder));
   ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder, "deltafin-node"));
   std::unique_ptr<DataFolder> self(new DataFolder(folder, std::move(lock)));
-  RETURN_IF_ERROR(self->CheckFormat());
+  RETURN_IF_ERROR(self->KeepFormat());
   RemoveAbandonedFiles(folder);
   RETURN_IF_ERROR(self->ReadNodeId());
   RETURN_IF_ERROR(self->ReadEpoch());
@@ -66,18 +101,11 @@ absl::StatusOr<std::unique_ptr<DataFolder>> DataFolder::Open(
   return self;
 }
 
-absl::Status DataFolder::CheckFormat() {
+absl::Status DataFolder::KeepFormat() {
   const std::string path = folder_ + "/format";
-  const absl::StatusOr<std::string> format = ReadLine(path);
-  if (absl::IsNotFound(format.status())) {
-    return WriteFileAtomically(path, fmt::format("{}\n", kFormat));
-  }
-  RETURN_IF_ERROR(format.status());
-  if (*format == kFormat) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "data folder {} has format '{:.64}', this release knows '{}'; start the "
-      "release that wrote it, or choose another folder",
-      folder_, *format, kFormat));
+  const absl::Status there = ReadLine(path).status();
+  if (!absl::IsNotFound(there)) return there;
+  return WriteFileAtomically(path, fmt::format("{}\n", kFormat));
 }
 
 absl::Status DataFolder::ReadNodeId() {

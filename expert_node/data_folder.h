@@ -23,7 +23,8 @@ namespace deltafin {
 class DataFolder {
  public:
   // Makes the folder and its files where they are missing. Errors: UNAVAILABLE
-  // naming the process that has it; INVALID_ARGUMENT for another format;
+  // naming the process that has it; INVALID_ARGUMENT for another format, and
+  // for a folder of something else, such as a model's, which is left as it is;
   // DATA_LOSS for a damaged file, naming it and what to do; those of the file
   // system.
   static absl::StatusOr<std::unique_ptr<DataFolder>> Open(
@@ -46,7 +47,7 @@ class DataFolder {
 
  private:
   DataFolder(std::string folder, FolderLock lock);
-  absl::Status CheckFormat();
+  absl::Status KeepFormat();
   absl::Status ReadNodeId();
   absl::Status ReadEpoch();
   absl::Status ReadSustainedRead();

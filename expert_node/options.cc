@@ -9,6 +9,7 @@
 #include "common/base/random_id.h"
 #include "common/net/credentials.h"
 #include "common/net/listen_address.h"
+#include "common/net/metrics.h"
 #include "expert_node/device/device_choice.h"
 #include "spdlog/fmt/fmt.h"
 #include "spdlog/fmt/ranges.h"
@@ -152,13 +153,20 @@ absl::StatusOr<ExpertNodeOptions> OptionsFromConfig(
                 errors);
   }
   if (!config.metrics().empty()) {
-    CheckListen("metrics", config.metrics(), /*is_plaintext=*/true, errors);
+    const auto address = MetricsAddress(config.metrics());
+    if (!address.ok()) errors.Add("metrics", address.status());
   }
   if (const absl::Status files = CredentialFilesOf(config).Check();
       !files.ok()) {
     errors.Add("credentials", files);
   }
   ReadSize("ram", config.ram(), errors, &options.ram_bytes);
+  if (!config.ram().empty() && options.ram_bytes == 0) {
+    errors.Add("ram",
+               fmt::format("'{}', want room for an expert at least, such "
+                           "as 8G; leave it out for all experts",
+                           config.ram()));
+  }
   ReadDevice(config, errors, &options);
   if (config.threads() > kMaxThreads) {
     errors.Add("threads", fmt::format("{}, want 0 (one per core) to {}",

@@ -34,6 +34,7 @@ grpc::Status StorageService::Answer(const absl::StatusOr<int>& removed,
   reply->set_free_bytes(stats.free_bytes);
   reply->set_removed_experts(*removed);
   reply->set_folder(records.folder());
+  reply->set_program(program_);
   return grpc::Status::OK;
 }
 

@@ -5,6 +5,9 @@
 
 #include <grpcpp/server_context.h>
 
+#include <string>
+
+#include "common/base/random_id.h"
 #include "expert_node/storage/stored_experts.h"
 #include "proto/storage.grpc.pb.h"
 
@@ -13,7 +16,8 @@ namespace deltafin {
 class StorageService final : public v1::StorageService::Service {
  public:
   // `experts` must outlive the service.
-  explicit StorageService(StoredExperts& experts) : experts_(experts) {}
+  explicit StorageService(StoredExperts& experts)
+      : experts_(experts), program_(RandomId()) {}
 
   grpc::Status GetStorage(grpc::ServerContext* context,
                           const v1::GetStorageRequest* request,
@@ -34,6 +38,7 @@ class StorageService final : public v1::StorageService::Service {
                       v1::StorageReport* reply) const;
 
   StoredExperts& experts_;
+  const std::string program_;
 };
 
 }  // namespace deltafin

@@ -102,8 +102,8 @@ absl::StatusOr<SpineStore> SpineStore::Open(const SpineOptions& options,
   }
   return absl::FailedPreconditionError(absl::StrCat(
       store.what_, " cannot be kept: ", folders.back(),
-      " cannot be written; make it writable, set a cache folder, or use the "
-      "bf16 spine with enough memory"));
+      " cannot be written; make it writable, give another folder with "
+      "--cache-dir, or use the bf16 spine with enough memory"));
 }
 
 absl::Status SpineStore::PrepareToMake(std::span<const UnitLayout> units) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "absl/strings/match.h"
 #include "common/base/file_io.h"
 #include "common/base/status_macros.h"
 
@@ -14,6 +15,12 @@ absl::StatusOr<ModelLayout> LayoutOfModel(const std::string& dir) {
   if (absl::IsNotFound(format.status())) return ModelLayout::kReleased;
   if (!format.ok()) return format.status();
   if (*format == InstalledPaths::kFormat) return ModelLayout::kInstalled;
+  constexpr absl::string_view kAnyModel = "deltafin-model ";
+  if (!absl::StartsWith(*format, kAnyModel)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} says '{:.64}', which is no model; name a model's folder", path,
+        format->substr(0, format->find('\n'))));
+  }
   return absl::InvalidArgumentError(fmt::format(
       "{} says '{}', this program reads '{}': use the version of deltafin that "
       "installed it, or install the model again",

@@ -57,6 +57,7 @@ int ExitCodeOf(const absl::Status& status) {
       return kExitOk;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kDataLoss:
       return kExitBadInput;

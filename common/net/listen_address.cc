@@ -78,9 +78,8 @@ absl::StatusOr<ListenAddress> ListenAddress::Parse(std::string_view text) {
   if (bracketed) host = host.substr(1, host.size() - 2);
   if (colon == std::string_view::npos || host.empty() ||
       (!bracketed && host.find(':') != std::string_view::npos)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "'{}' is no address to listen on, want HOST:PORT or [IPv6]:PORT",
-        text));
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is no address, want HOST:PORT or [IPv6]:PORT", text));
   }
   const absl::StatusOr<int> port = ParsePort(text.substr(colon + 1));
   if (!port.ok()) return port.status();

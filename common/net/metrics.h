@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/net/http_server.h"
+#include "common/net/listen_address.h"
 
 namespace deltafin {
 
@@ -74,9 +75,13 @@ class MetricsPage {
   std::vector<Family> families_;
 };
 
+// Where a page of metrics may be: it tells whoever asks, so on this machine
+// alone. Errors: INVALID_ARGUMENT for any other address.
+absl::StatusOr<ListenAddress> MetricsAddress(const std::string& listen);
+
 // Serves GET /metrics at HOST:PORT of the loopback interface and logs where.
 // `fill` is called by several threads at once and must outlive the server.
-// Errors: those of HttpServer::Start.
+// Errors: those of MetricsAddress and HttpServer::Start.
 absl::StatusOr<std::unique_ptr<HttpServer>> ServeMetrics(
     const std::string& listen, std::function<void(MetricsPage&)> fill);
 

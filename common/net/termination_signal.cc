@@ -38,7 +38,10 @@ sigset_t WatchedSignals() {
 [[noreturn]] void EndAtOnce(const std::string& program, int signal) {
   const absl::Status status = InterruptedError(signal);
   const std::string message(status.message());
-  std::fprintf(stderr, "%s: %s\n", program.c_str(), message.c_str());
+  // A terminal has written ^C and stays on its line.
+  const bool in_line = signal == SIGINT && isatty(STDERR_FILENO) != 0;
+  std::fprintf(stderr, "%s%s: %s\n", in_line ? "\n" : "", program.c_str(),
+               message.c_str());
   std::_Exit(ExitCodeOf(status));
 }
 

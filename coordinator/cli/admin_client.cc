@@ -37,6 +37,19 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectAdmin(
   return loaded.Connect(address, grpc::ChannelArguments());
 }
 
+absl::Status AdminStatus(const grpc::Status& status) {
+  const absl::Status said = FromGrpc(status);
+  // gRPC's own words for what SetAdminDeadline set.
+  if (!absl::IsDeadlineExceeded(said) ||
+      said.message() != "Deadline Exceeded") {
+    return said;
+  }
+  return absl::DeadlineExceededError(fmt::format(
+      "no answer within {}: the program there hangs, or its machine is very "
+      "busy; try again, or look at its log",
+      absl::FormatDuration(kCallTimeout)));
+}
+
 void SetAdminDeadline(grpc::ClientContext* context) {
   context->set_deadline(absl::ToChronoTime(absl::Now() + kCallTimeout));
 }
@@ -110,21 +123,24 @@ absl::Status AdminClient::WatchDrain(
 }
 
 absl::Status AdminClient::Describe(const grpc::Status& status) const {
-  const absl::Status explained = ExplainConnection(FromGrpc(status));
-  if (absl::IsUnauthenticated(explained)) return explained;
+  const absl::Status raw = AdminStatus(status);
+  const absl::Status explained = ExplainConnection(raw);
+  if (explained != raw) return AddContext(explained, coordinator_);
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(fmt::format(
           "no coordinator answers at {} ({}): start `deltafin serve` there, or "
           "say with --coordinator where it listens",
           coordinator_, status.error_message()));
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return AddContext(raw, fmt::format("coordinator {}", coordinator_));
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::FailedPreconditionError(fmt::format(
           "what answers at {} is no coordinator of this version: start the "
           "same version on both sides",
           coordinator_));
     default:
-      return FromGrpc(status);
+      return raw;
   }
 }
 

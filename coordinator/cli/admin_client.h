@@ -40,6 +40,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectAdmin(
 
 // Ends every call of the command line but those that are watched.
 void SetAdminDeadline(grpc::ClientContext* context);
+// What a call ended with, and of one that SetAdminDeadline ended what to do.
+absl::Status AdminStatus(const grpc::Status& status);
 
 class AdminClient {
  public:

@@ -5,8 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,7 +24,8 @@ namespace {
 
 constexpr char kChatFooter[] = R"(
 Type a message and Enter. /reset forgets the conversation, /system TEXT sets
-instructions, /quit or Ctrl-D ends; Ctrl-C stops a reply.
+instructions, /quit or Ctrl-D ends; Ctrl-C stops a reply, and ends the program
+between replies.
 
 Examples:
   deltafin chat
@@ -31,10 +34,19 @@ Examples:
 constexpr char kDim[] = "\x1b[2m";
 constexpr char kPlain[] = "\x1b[0m";
 
+// Unless NO_COLOR (no-color.org) or a terminal that can nothing says otherwise.
+bool HasColours() {
+  const char* const no_color = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  return (no_color == nullptr || *no_color == '\0') &&
+         (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
 // What the user sees of one reply. Thinking is shown on terminals only.
 class ReplyPrinter {
  public:
-  explicit ReplyPrinter(bool is_terminal) : is_terminal_(is_terminal) {}
+  ReplyPrinter(bool is_terminal, bool has_colours)
+      : is_terminal_(is_terminal), has_colours_(is_terminal && has_colours) {}
 
   // False when nobody reads.
   bool Print(std::string_view content, std::string_view reasoning) {
@@ -60,11 +72,12 @@ class ReplyPrinter {
     std::fwrite(text.data(), 1, text.size(), stdout);
   }
   void SetDim(bool dim) {
-    if (is_terminal_ && dim != is_dim_) Write(dim ? kDim : kPlain);
+    if (has_colours_ && dim != is_dim_) Write(dim ? kDim : kPlain);
     is_dim_ = dim;
   }
 
   const bool is_terminal_;
+  const bool has_colours_;
   bool is_dim_ = false;
 };
 
@@ -97,7 +110,7 @@ absl::StatusOr<GenerationOutput> Generate(const ChatRequest& chat,
   GenerationRequest request = context.sampling;
   request.prompt_ids = std::move(prompt.ids);
   request.shared_prefix_tokens = prompt.shared_tokens;
-  ReplyPrinter printer(isatty(STDOUT_FILENO) != 0);
+  ReplyPrinter printer(isatty(STDOUT_FILENO) != 0, HasColours());
   GenerationCallbacks callbacks;
   callbacks.on_text = [&](std::string_view content,
                           std::string_view reasoning) {

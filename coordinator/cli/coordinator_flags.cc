@@ -151,8 +151,8 @@ void CoordinatorFlags::AddClusterTo(CLI::App& app) {
                "With --cluster or --nodes: run experts in this process, too")
       ->group(kClusterGroup);
   add("--state", state_,
-      "Folder that keeps the cluster's epoch over restarts (default: none; "
-      "epochs begin at the time of day)");
+      "Folder that keeps the cluster's epoch and who is drained over restarts "
+      "(default: none; epochs begin at the time of day)");
   add("--metrics", metrics_,
       "HOST:PORT of a page of metrics in Prometheus text format, GET /metrics; "
       "loopback only (default: none)");

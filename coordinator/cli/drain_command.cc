@@ -1,9 +1,11 @@
 #include "coordinator/cli/drain_command.h"
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/net/exit_code.h"
 #include "coordinator/cli/admin_client.h"
 #include "coordinator/cli/standard_output.h"
 
@@ -20,8 +22,9 @@ switched off. It stays out of service, also when it comes back, until --undo;
 over restarts of the coordinator where that has a --state folder.
 
 A node that alone has some of the experts while no other node copies is not
-drained: start another first (exit code 69). With --deadline the command ends after that time with
-exit code 69; the node stays out of service then, as it does after Ctrl-C.
+drained: start another first (exit code 69). With --deadline the command ends
+after that time with exit code 69; the node stays out of service then, as it
+does after Ctrl-C.
 
 Examples:
   deltafin drain 127.0.0.1:7400
@@ -44,6 +47,9 @@ DrainCommand::DrainCommand(CLI::App& app) {
 }
 
 absl::Status DrainCommand::Run(TerminationSignal& /*signals*/) {
+  if (std::isnan(deadline_seconds_)) {  // which no range leaves out
+    return UsageError("--deadline: nan is no number of seconds");
+  }
   ASSIGN_OR_RETURN(AdminClient client, AdminClient::Create(target_));
   v1::DrainRequest request;
   request.set_node(node_);

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -154,22 +155,26 @@ EvalCommand::EvalCommand(CLI::App& app) {
       ->check(CLI::Range(2, 1 << 20));
   app.add_option("--max-windows", max_windows_, "Windows at most (0: all)")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app.add_option("--against", against_,
                  "Compare with the spine of this precision: bf16 or int8")
       ->check(CLI::IsMember({"bf16", "int8"}));
-  app.add_option("--compare", compare_url_,
-                 "Compare with the model behind an OpenAI-compatible endpoint "
-                 "that scores prompts: http://HOST:PORT/v1");
+  CLI::Option* const compare = app.add_option(
+      "--compare", compare_url_,
+      "Compare with the model behind an OpenAI-compatible endpoint "
+      "that scores prompts: http://HOST:PORT/v1");
   app.add_option("--compare-model", compare_model_,
-                 "With --compare: the model's name there");
+                 "With --compare: the model's name there")
+      ->needs(compare);
   app.add_option("--compare-key-file", compare_key_file_,
-                 "With --compare: file with the key to show");
+                 "With --compare: file with the key to show")
+      ->needs(compare);
   app.add_option("--compare-as", compare_as_,
                  "With --compare: send windows as text, or as the ids of this "
                  "model's tokenizer")
       ->capture_default_str()
-      ->check(CLI::IsMember({"text", "ids"}));
+      ->check(CLI::IsMember({"text", "ids"}))
+      ->needs(compare);
   app.add_flag("--json", json_, "Print one JSON object");
 }
 

@@ -157,11 +157,25 @@ absl::Status ExpertsCommand::Fetch() {
   });
 }
 
+// What is moved to where it is would only be removed.
+absl::Status ExpertsCommand::RequireTwoPrograms(StorageClient& from,
+                                                StorageClient& to) const {
+  ASSIGN_OR_RETURN(const v1::StorageReport here, from.Get());
+  ASSIGN_OR_RETURN(const v1::StorageReport there, to.Get());
+  if (here.program().empty() || here.program() != there.program()) {
+    return absl::OkStatus();
+  }
+  return UsageError(fmt::format(
+      "--node {} and --to {} are the same program; name another one in --to",
+      node_, to_));
+}
+
 // Removed only once it is on the other drive.
 absl::Status ExpertsCommand::Move() {
   ASSIGN_OR_RETURN(StorageClient from, Connect());
   ASSIGN_OR_RETURN(StorageClient to,
                    StorageClient::Create("--to", to_, credentials_));
+  RETURN_IF_ERROR(RequireTwoPrograms(from, to));
   return ForEach(
       "moved",
       [&](const v1::StoredExpert& expert) -> absl::StatusOr<v1::StorageReport> {

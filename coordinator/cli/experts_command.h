@@ -34,6 +34,8 @@ class ExpertsCommand final : public Command {
   absl::Status Remove();
   absl::Status Fetch();
   absl::Status Move();
+  // Errors: a usage error where both are one; those of StorageClient.
+  absl::Status RequireTwoPrograms(StorageClient& from, StorageClient& to) const;
   absl::StatusOr<StorageClient> Connect() const;
   // Calls `change` for each of experts_, tells of it, shows the last report.
   absl::Status ForEach(const std::string& done,

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "common/net/exit_code.h"
 #include "coordinator/engine/logprobs.h"
 #include "coordinator/engine/sampler.h"
+#include "coordinator/frontend/stop_matcher.h"
 
 namespace deltafin {
 namespace {
@@ -44,9 +46,16 @@ absl::Status CheckSampling(const SamplingOptions& sampling) {
 }
 
 absl::Status CheckLogprobs(int logprobs) {
-  if (logprobs >= -1 && logprobs <= kMaxTopLogprobs) return absl::OkStatus();
+  if (logprobs >= 0 && logprobs <= kMaxTopLogprobs) return absl::OkStatus();
   return UsageError(absl::StrCat("--logprobs: ", logprobs, ": must be in [0, ",
                                  kMaxTopLogprobs, "]"));
+}
+
+// Told before the model is loaded, which may take minutes.
+absl::Status CheckStops(const std::vector<std::string>& stops) {
+  const absl::Status status = StopMatcher::Create(stops).status();
+  if (status.ok()) return status;
+  return UsageError("--" + std::string(status.message()));
 }
 
 // The value that switches an option off, for the 0 that says so, too.
@@ -58,7 +67,7 @@ void GenerationFlags::AddTo(CLI::App& app) {
   app.add_option("--max-new-tokens", max_new_tokens_,
                  "Tokens to generate at most")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(0, std::numeric_limits<int>::max()));
   app.add_flag("--ignore-eos", ignore_eos_,
                "Go on after the end-of-message token");
   const auto add = [&app](const char* name, auto& value, const char* help) {
@@ -81,9 +90,13 @@ void GenerationFlags::AddTo(CLI::App& app) {
       "Divide the score of tokens seen in prompt or text (0 or 1: off)");
   add("--stop", stop_, "End before this text; may be given several times")
       ->allow_extra_args(false);
-  add("--logprobs", logprobs_,
-      "With --json: log-probability of each token and of its N likeliest "
-      "alternatives");
+}
+
+void GenerationFlags::AddLogprobsTo(CLI::App& app) {
+  app.add_option("--logprobs", logprobs_,
+                 "With --json: log-probability of each token and of its N "
+                 "likeliest alternatives")
+      ->group(kSamplingGroup);
 }
 
 absl::StatusOr<SamplingOptions> GenerationFlags::Sampling() const {
@@ -96,13 +109,14 @@ absl::StatusOr<SamplingOptions> GenerationFlags::Sampling() const {
 }
 
 absl::StatusOr<GenerationRequest> GenerationFlags::Request() const {
-  RETURN_IF_ERROR(CheckLogprobs(logprobs_));
+  if (logprobs_.has_value()) RETURN_IF_ERROR(CheckLogprobs(*logprobs_));
+  RETURN_IF_ERROR(CheckStops(stop_));
   GenerationRequest request;
   request.max_new_tokens = max_new_tokens_;
   request.ignore_eos = ignore_eos_;
   ASSIGN_OR_RETURN(request.sampling, Sampling());
-  request.want_logprobs = logprobs_ >= 0;
-  request.top_logprobs = logprobs_ > 0 ? logprobs_ : 0;
+  request.want_logprobs = logprobs_.has_value();
+  request.top_logprobs = logprobs_.value_or(0);
   return request;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class GenerationFlags {
 
   // Adds the flags to the subcommand; both must outlive the parsing.
   void AddTo(CLI::App& app);
+  // And --logprobs, for commands that can show them.
+  void AddLogprobsTo(CLI::App& app);
 
   // A request without its prompt. Errors: a usage error naming the flag.
   absl::StatusOr<GenerationRequest> Request() const;
@@ -37,7 +40,7 @@ class GenerationFlags {
   std::string seed_ = "0";
   int max_new_tokens_;
   bool ignore_eos_ = false;
-  int logprobs_ = -1;  // -1: none wanted
+  std::optional<int> logprobs_;
   std::vector<std::string> stop_;
 };
 

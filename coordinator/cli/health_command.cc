@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
@@ -92,8 +93,13 @@ absl::Status HealthCommand::Watch(AdminClient& client, absl::Duration interval,
     } else if (!absl::IsUnavailable(health.status()) &&
                !absl::IsDeadlineExceeded(health.status())) {
       return health.status();
-    } else if (!json_) {
-      text += OneLine(std::string(health.status().message())) + '\n';
+    } else if (json_) {  // whose lines are objects alone
+      std::fprintf(stderr, "%s
+",
+                   OneLine(std::string(health.status().message())).c_str());
+    } else {
+      text += OneLine(std::string(health.status().message())) + '
+';
     }
     if (!is_terminal && !json_) text += '\n';
     if (!WriteOutput(text)) return FlushOutput();

@@ -42,6 +42,12 @@ std::string Gigabytes(double bytes, double of_which) {
   return fmt::format("{:.1f}", bytes / kGiB);
 }
 
+// Of what heartbeats tell, which named nodes do not send.
+std::string Told(const v1::NodeHealth& node, uint64_t number) {
+  if (node.capacity().memory_bytes() == 0) return "-";
+  return fmt::format("{}", number);
+}
+
 std::vector<std::string> Row(const v1::NodeHealth& node) {
   const v1::NodeCapacity& capacity = node.capacity();
   return {node.name(),
@@ -51,13 +57,14 @@ std::vector<std::string> Row(const v1::NodeHealth& node) {
           fmt::format("{:.1f}%", 100 * node.share()),
           Milliseconds(node.round_trip_p50_us(), node.round_trip_p99_us()),
           Milliseconds(node.layer_p50_us(), node.layer_p99_us()),
-          fmt::format("{}/{}", node.load().owned_slices(), node.meant_slices()),
-          fmt::format("{}", node.load().resident_experts()),
+          Told(node, node.load().owned_slices()) + '/' +
+              Told(node, node.meant_slices()),
+          Told(node, node.load().resident_experts()),
           Gigabytes(capacity.disk_free_bytes(), capacity.disk_bytes()),
           Gigabytes(capacity.memory_free_bytes(), capacity.memory_bytes()),
           Gigabytes(capacity.read_bytes_per_second(),
                     capacity.read_bytes_per_second()),
-          fmt::format("{}", node.load().counters().queue_depth()),
+          Told(node, node.load().counters().queue_depth()),
           fmt::format("{}", node.errors()),
           fmt::format("{:.1f} s", 1e-3 * node.last_seen_ms()),
           node.remark()};

@@ -36,6 +36,11 @@ Examples:
   deltafin placement plan --without 127.0.0.1:7400
   deltafin placement plan --without 3f2a --copies 2 --json)";
 
+constexpr char kBothFooter[] = R"(
+Examples:
+  deltafin placement show
+  deltafin placement plan --without 127.0.0.1:7400)";
+
 std::string Gibibytes(uint64_t bytes) {
   return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 30));
 }
@@ -48,6 +53,7 @@ std::string SlicesOf(const v1::PlacedRun& run) {
 }  // namespace
 
 PlacementCommand::PlacementCommand(CLI::App& app) {
+  app.footer(kBothFooter);
   app.require_subcommand(1);
   AddShow(app);
   AddPlan(app);

@@ -126,12 +126,28 @@ int Report(const absl::Status& status) {
   return ExitCodeOf(status);
 }
 
+// What CLI11 says, where it can be said more plainly.
+std::string ExplainParseError(const CLI::App& app,
+                              const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
+  if (text == "A subcommand is required" && !unknown.empty()) {
+    return "'" + unknown.front() + "' is no command; --help lists them";
+  }
+  constexpr std::string_view kConversion = "Could not convert: ";
+  if (text.starts_with(kConversion)) {
+    return text.substr(kConversion.size()) +
+           " is no value of the kind that --help tells";
+  }
+  return text + "; --help tells more";
+}
+
 int ReportParseError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) {
     app.exit(error);  // prints help or version
     return Report(FlushOutput());
   }
-  return Report(UsageError(error.what() + std::string("; --help tells more")));
+  return Report(UsageError(ExplainParseError(app, error)));
 }
 
 }  // namespace

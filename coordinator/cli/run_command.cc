@@ -10,6 +10,7 @@
 #include "coordinator/cli/logits_dump.h"
 #include "coordinator/cli/standard_output.h"
 #include "coordinator/cli/stats_table.h"
+#include "coordinator/engine/request_check.h"
 
 namespace deltafin {
 namespace {
@@ -37,6 +38,7 @@ RunCommand::RunCommand(CLI::App& app) {
   app.footer(kRunFooter);
   prompt_flags_.AddTo(app);
   generation_flags_.AddTo(app);
+  generation_flags_.AddLogprobsTo(app);
   coordinator_flags_.AddTo(app);
   app.add_flag("--json", json_, "Print one JSON object instead of the text");
   app.add_flag("--stats", stats_, "Tell where the time went");
@@ -48,6 +50,9 @@ RunCommand::RunCommand(CLI::App& app) {
 absl::Status RunCommand::Run(TerminationSignal& signals) {
   RETURN_IF_ERROR(prompt_flags_.Check());
   ASSIGN_OR_RETURN(GenerationRequest request, generation_flags_.Request());
+  if (request.want_logprobs && !json_) {
+    return UsageError("--logprobs needs --json: the text has no room for them");
+  }
   ASSIGN_OR_RETURN(CoordinatorOptions options, coordinator_flags_.Options());
   options.max_sequences = 1;
   options.prefix_cache_bytes = 0;  // nothing comes after it
@@ -60,12 +65,10 @@ absl::Status RunCommand::Run(TerminationSignal& signals) {
   ASSIGN_OR_RETURN(
       Prompt prompt,
       prompt_flags_.Encode(coordinator.tokenizer(), coordinator.model().spec));
-  if (!dump_logits_.empty()) {  // a bad path is refused before the long load
-    RETURN_IF_ERROR(LogitsDump::Create(dump_logits_, 1).status());
-  }
-  ASSIGN_OR_RETURN(RunReport report, Load(coordinator));
-  report.prompt_ids = prompt.ids;
   request.prompt_ids = std::move(prompt.ids);
+  RETURN_IF_ERROR(CheckBeforeLoad(coordinator, request));
+  ASSIGN_OR_RETURN(RunReport report, Load(coordinator));
+  report.prompt_ids = request.prompt_ids;
   absl::StatusOr<GenerationOutput> output = Generate(
       generation, coordinator.model().spec.vocab_size, std::move(request),
       {prompt.chat, generation_flags_.stop_strings()});
@@ -80,6 +83,15 @@ absl::Status RunCommand::Run(TerminationSignal& signals) {
     report.statistics = coordinator.Statistics();
   }
   return Print(report);
+}
+
+// What would be refused after the long load is refused before it.
+absl::Status RunCommand::CheckBeforeLoad(
+    const Coordinator& coordinator, const GenerationRequest& request) const {
+  RETURN_IF_ERROR(CheckRequest(request, coordinator.model().spec.vocab_size,
+                               coordinator.context_tokens()));
+  if (dump_logits_.empty()) return absl::OkStatus();
+  return LogitsDump::Create(dump_logits_, 1).status();
 }
 
 absl::StatusOr<RunReport> RunCommand::Load(Coordinator& coordinator) {

@@ -20,6 +20,8 @@ class RunCommand final : public Command {
   absl::Status Run(TerminationSignal& signals) override;
 
  private:
+  absl::Status CheckBeforeLoad(const Coordinator& coordinator,
+                               const GenerationRequest& request) const;
   // Loads the model and says what was loaded.
   static absl::StatusOr<RunReport> Load(Coordinator& coordinator);
   // Streams text and dumps logits as the flags say.

@@ -13,6 +13,7 @@
 #include "common/net/credentials.h"
 #include "common/net/exit_code.h"
 #include "common/net/listen_address.h"
+#include "common/net/metrics.h"
 #include "common/net/server_lifecycle.h"
 #include "coordinator/cli/run_report.h"
 #include "coordinator/cli/stats_table.h"
@@ -81,6 +82,12 @@ absl::Status CheckListen(const std::string& flag, const std::string& listen,
   return RequireFreePort(*address);
 }
 
+absl::Status CheckMetrics(const std::string& listen) {
+  const absl::StatusOr<ListenAddress> address = MetricsAddress(listen);
+  if (address.ok()) return RequireFreePort(*address);
+  return UsageError("--metrics: " + std::string(address.status().message()));
+}
+
 absl::Status CheckHttp(const HttpApiOptions& http) {
   if (http.listen.empty()) return absl::OkStatus();
   const absl::Status status = CheckHttpApiOptions(http);
@@ -136,8 +143,10 @@ ServeCommand::ServeCommand(CLI::App& app) {
                  "Requests that may wait for a place (default: 256)")
       ->check(CLI::Range(1, 1 << 20));
   http_flags_.AddTo(app);
-  app.add_flag("--stats", stats_, "Tell at the end where the time went");
-  app.add_flag("--json", json_, "With --stats: as one JSON object");
+  CLI::Option* const stats =
+      app.add_flag("--stats", stats_, "Tell at the end where the time went");
+  app.add_flag("--json", json_, "With --stats: as one JSON object")
+      ->needs(stats);
 }
 
 absl::Status ServeCommand::Run(TerminationSignal& signals) {
@@ -153,8 +162,7 @@ absl::Status ServeCommand::Run(TerminationSignal& signals) {
   RETURN_IF_ERROR(CheckListen("--listen", server.listen,
                               server.credentials.is_plaintext()));
   if (!options.metrics_listen.empty()) {
-    RETURN_IF_ERROR(CheckListen("--metrics", options.metrics_listen,
-                                /*is_plaintext=*/true));
+    RETURN_IF_ERROR(CheckMetrics(options.metrics_listen));
   }
   ASSIGN_OR_RETURN(const HttpApiOptions http, http_flags_.Options(config));
   RETURN_IF_ERROR(CheckHttp(http));

@@ -4,7 +4,6 @@
 
 #include "common/base/status_macros.h"
 #include "common/net/credentials.h"
-#include "common/net/grpc_status.h"
 #include "coordinator/cli/admin_client.h"
 #include "spdlog/fmt/fmt.h"
 
@@ -53,19 +52,24 @@ absl::StatusOr<v1::StorageReport> StorageClient::Fetch(
 }
 
 absl::Status StorageClient::Describe(const grpc::Status& status) const {
-  const absl::Status explained = ExplainConnection(FromGrpc(status));
-  if (absl::IsUnauthenticated(explained)) return explained;
+  const absl::Status raw = AdminStatus(status);
+  const absl::Status explained = ExplainConnection(raw);
+  if (explained != raw) return AddContext(explained, address_);
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
       return absl::UnavailableError(
-          fmt::format("{}: {}", address_, status.error_message()));
+          fmt::format("{}: {}; is `deltafin-node` or `deltafin serve` running "
+                      "there?",
+                      address_, status.error_message()));
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return AddContext(raw, address_);
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::FailedPreconditionError(fmt::format(
           "what answers at {} keeps no experts: its model is a directory of "
           "released shards, or it has none of its own",
           address_));
     default:
-      return FromGrpc(status);
+      return raw;
   }
 }
 

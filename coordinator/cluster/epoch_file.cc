@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/base/log.h"
@@ -23,6 +25,19 @@ absl::Status NotOurs(const std::string& path) {
       path));
 }
 
+// Errors: INVALID_ARGUMENT for the folder of a model or a node.
+absl::Status RequireNobodyElses(const std::string& folder) {
+  for (const char* const name : {"format", "config.json"}) {
+    std::error_code error;
+    if (!std::filesystem::exists(folder + "/" + name, error)) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "{} holds {}: it belongs to a model or a node; choose another --state "
+        "folder",
+        folder, name));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<EpochFile> EpochFile::Open(const std::string& folder,
@@ -31,6 +46,7 @@ absl::StatusOr<EpochFile> EpochFile::Open(const std::string& folder,
   file.coordinator_id_ = RandomId();
   file.current_ = static_cast<uint64_t>(absl::ToUnixSeconds(now));
   if (folder.empty()) return file;
+  RETURN_IF_ERROR(RequireNobodyElses(folder));
   ASSIGN_OR_RETURN(file.lock_, FolderLock::Take(folder, "deltafin"));
   file.path_ = folder + "/epoch";
   const absl::StatusOr<std::string> contents =

@@ -26,7 +26,8 @@ class EpochFile {
   // higher as long as there was less than a change a second. What nodes report
   // (RaiseAbove) covers the rest. Errors: UNAVAILABLE naming the process that
   // has the folder; DATA_LOSS for a file that is none, INVALID_ARGUMENT for one
-  // of another format; those of the file system.
+  // of another format, and for a folder of a model or a node; those of the file
+  // system.
   static absl::StatusOr<EpochFile> Open(const std::string& folder,
                                         absl::Time now);
 

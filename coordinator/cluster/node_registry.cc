@@ -326,7 +326,10 @@ void NodeRegistry::SettleState(int slot) {
   const int left_out = lines.TakeLeftOut();
   const bool in_trouble =
       record.state == MemberState::kSuspect && record.life.failure;
-  spdlog::info("node {} ({:.8}) is {}{}{}{}", record.name, record.id,
+  // A named node has no id before it answered.
+  const std::string id =
+      record.id.empty() ? "" : fmt::format(" ({:.8})", record.id);
+  spdlog::info("node {}{} is {}{}{}{}", record.name, id,
                record.has_left ? "leaving" : NameOf(record.state),
                in_trouble ? ": " : "", in_trouble ? record.last_error : "",
                left_out == 0

@@ -301,7 +301,7 @@ NodeEvent ExpertClients::CompleteHandshake(Node* node) {
   if (absl::IsUnavailable(status) && status == raw) {
     status = absl::UnavailableError(
         fmt::format("{}; is deltafin-node running there? Start it, or take it "
-                    "out of --nodes",
+                    "out of --nodes if it is named there",
                     std::string(status.message())));
   }
   if (status.ok()) status = CheckNodeIdentity(node->hello, node->info);

@@ -126,6 +126,11 @@ TEST(BadFlagsTest, AreUsageErrors) {
   ExpectRefused(RunNano({"--temperature", "-1"}), 64, {"--temperature"});
   ExpectRefused(RunNano({"--log-level", "loud"}), 64, {"loud"});
   ExpectRefused(RunNano({"--thinking", "low"}), 64, {"--chat"});
+  ExpectRefused(RunNano({"--logprobs", "3"}), 64, {"--logprobs", "--json"});
+  ExpectRefused(RunNano({"--ram", "0"}), 64, {"ram: '0'"});
+  ExpectRefused({"run", "--prompt", "It", "--max-new-tokens", "-1"}, 64,
+                {"--max-new-tokens: Value -1 not in range 0 to 2147483647"});
+  ExpectRefused({"rum"}, 64, {"'rum' is no command"});
   EXPECT_EQ(RunDeltafin({"run", "--no-such-flag"}).exit_code, 64);
   EXPECT_EQ(RunDeltafin({}).exit_code, 64);
 }

@@ -170,7 +170,8 @@ TEST(RunTest, BenchEndsLikeTheRunThatFailed) {
   const ProcessResult usage =
       RunDeltafin({"bench", "--ab", "--threads 1", "--threads x"});
   EXPECT_EQ(usage.exit_code, 64);
-  EXPECT_THAT(usage.err, HasSubstr("\"--threads x\": Could not convert"));
+  EXPECT_THAT(usage.err,
+              HasSubstr("\"--threads x\": --threads = x is no value"));
   EXPECT_FALSE(usage.err.ends_with("\n\n"));
   const ProcessResult input =
       RunDeltafin({"bench", "--ab", "--model /no/such/model", ""});

@@ -99,5 +99,24 @@ TEST(DataFolderTest, RefusesAnotherFormatAndDamage) {
   EXPECT_THAT(MessageOf(status), HasSubstr("epoch"));
 }
 
+TEST(DataFolderTest, LeavesAFolderOfSomethingElseAsItIs) {
+  const TempDir dir;
+  ASSERT_TRUE(WriteFileAtomically(dir.File("config.json"), "{}\n").ok());
+  const absl::Status status = DataFolder::Open(dir.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(status), HasSubstr("it holds config.json"));
+  EXPECT_FALSE(std::filesystem::exists(dir.File("format")));
+  EXPECT_FALSE(std::filesystem::exists(dir.File("lock")));
+}
+
+TEST(DataFolderTest, AStartThatWasInterruptedIsGoneOnWith) {
+  const TempDir dir;
+  ASSERT_TRUE(WriteFileAtomically(dir.File("lock"), "somebody\n").ok());
+  ASSERT_TRUE(WriteFileAtomically(dir.File("format.tmp-1-0"), "delta").ok());
+  const auto folder = DataFolder::Open(dir.path());
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(*ReadFile(dir.File("format"), 100), "deltafin-node-data 1\n");
+}
+
 }  // namespace
 }  // namespace deltafin

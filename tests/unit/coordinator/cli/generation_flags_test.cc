@@ -17,6 +17,7 @@ absl::StatusOr<GenerationRequest> Parse(std::vector<std::string> words) {
   CLI::App app;
   GenerationFlags flags(16);
   flags.AddTo(app);
+  flags.AddLogprobsTo(app);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   app.parse(words);
   return flags.Request();
@@ -63,6 +64,8 @@ TEST(GenerationFlagsTest, ValuesOutsideTheSamplersRangesNameTheFlag) {
       {"--repetition-penalty", "0.001"},
       {"--repetition-penalty", "inf"},
       {"--logprobs", "21"},
+      {"--logprobs", "-1"},
+      {"--stop", "\xff"},
   };
   for (const auto& [flag, value] : bad) {
     const absl::Status status = Parse({flag, value}).status();

@@ -153,6 +153,15 @@ TEST(CoordinatorOptionsTest, DeviceMemoryIsForAnotherDeviceThanTheCpu) {
   }
 }
 
+TEST(CoordinatorOptionsTest, RoomForNoExpertIsRefused) {
+  v1::CoordinatorConfig config;
+  config.set_ram("0");
+  const absl::Status status = ParseCoordinatorOptions(config).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("ram: '0': expected room for an expert at least"));
+}
+
 TEST(CoordinatorOptionsTest, ReportsEveryBadFieldAtOnce) {
   v1::CoordinatorConfig config;
   config.add_nodes("nowhere");

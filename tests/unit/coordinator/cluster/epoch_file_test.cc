@@ -73,6 +73,18 @@ TEST(EpochFileTest, AFolderInUseNamesItsHolder) {
               HasSubstr("deltafin, process " + std::to_string(getpid())));
 }
 
+TEST(EpochFileTest, LeavesTheFoldersOfModelsAndNodesAsTheyAre) {
+  for (const char* const name : {"config.json", "format"}) {
+    const TempDir dir;
+    ASSERT_TRUE(WriteFileAtomically(dir.File(name), "{}").ok());
+    const absl::Status status = EpochFile::Open(dir.path(), kNow).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(name));
+    EXPECT_FALSE(ReadFile(dir.File("epoch"), 100).ok());
+    EXPECT_FALSE(ReadFile(dir.File("lock"), 100).ok());
+  }
+}
+
 TEST(EpochFileTest, RefusesDamageAndOtherFormats) {
   const TempDir dir;
   const auto open_with = [&](const std::string& text) {
