@@ -94,12 +94,10 @@ absl::Status HealthCommand::Watch(AdminClient& client, absl::Duration interval,
                !absl::IsDeadlineExceeded(health.status())) {
       return health.status();
     } else if (json_) {  // whose lines are objects alone
-      std::fprintf(stderr, "%s
-",
+      std::fprintf(stderr, "%s\n",
                    OneLine(std::string(health.status().message())).c_str());
     } else {
-      text += OneLine(std::string(health.status().message())) + '
-';
+      text += OneLine(std::string(health.status().message())) + '\n';
     }
     if (!is_terminal && !json_) text += '\n';
     if (!WriteOutput(text)) return FlushOutput();
