@@ -330,6 +330,8 @@ TEST_F(ShareTest, AFolderOfAnotherModelIsRefused) {
   std::filesystem::create_directories(folder + "/model");
   std::filesystem::copy(NanoModelDir() + "/config.json",
                         folder + "/model/config.json");
+  ASSERT_TRUE(
+      WriteFileAtomically(folder + "/format", "deltafin-node-data 1\n").ok());
   const std::string manifest =
       "config.json 3202 " + std::string(64, '0') + "\n";
   ASSERT_TRUE(WriteFileAtomically(folder + "/model/manifest", manifest).ok());

@@ -197,7 +197,7 @@ TEST_F(Int8SpineTest, ModelFolderThatCannotBeWrittenUsesTheCacheFolder) {
   auto refused = LoadSpineWeights(Options());
   EXPECT_TRUE(absl::IsFailedPrecondition(refused.status()));
   EXPECT_THAT(std::string(refused.status().message()),
-              ::testing::HasSubstr("cache folder"));
+              ::testing::HasSubstr("--cache-dir"));
 
   TempDir cache;
   SpineOptions options = Options();
