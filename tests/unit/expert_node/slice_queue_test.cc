@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/testing/manual_clock.h"
@@ -25,6 +26,11 @@ class SliceQueueTest : public ::testing::Test {
  protected:
   ~SliceQueueTest() override {
     for (std::thread& thread : threads_) thread.join();
+  }
+
+  // The one of this test, which outlives its callers.
+  SliceQueue& MakeQueue(int at_once, int max_waiting) {
+    return queue_.emplace(at_once, max_waiting, clock_);
   }
 
   // Returns once the caller waits, or has had its turn.
@@ -52,6 +58,7 @@ class SliceQueueTest : public ::testing::Test {
 
   ManualClock clock_;
   const absl::Duration start_ = clock_.Elapsed();
+  std::optional<SliceQueue> queue_;
   Mutex mutex_;
   CondVar had_turn_;
   std::vector<int> callers_ ABSL_GUARDED_BY(mutex_);
@@ -60,7 +67,7 @@ class SliceQueueTest : public ::testing::Test {
 };
 
 TEST_F(SliceQueueTest, CopiesOfAllCallersTogetherKeepWithinTheBudget) {
-  SliceQueue queue(/*at_once=*/8, /*max_waiting=*/8, clock_);
+  SliceQueue& queue = MakeQueue(/*at_once=*/8, /*max_waiting=*/8);
   for (int i = 0; i < 4; ++i) Ask(queue, kCopy);
   for (size_t turns = 1; turns <= 4; ++turns) {
     WaitForTurns(turns);
@@ -73,7 +80,7 @@ TEST_F(SliceQueueTest, CopiesOfAllCallersTogetherKeepWithinTheBudget) {
 }
 
 TEST_F(SliceQueueTest, ATinyBudgetHoldsNobodyUpForLong) {
-  SliceQueue queue(8, 8, clock_);
+  SliceQueue& queue = MakeQueue(8, 8);
   Ask(queue, {64 << 10, 1});
   WaitForTurns(1);
   Ask(queue, kCopy);
@@ -82,7 +89,7 @@ TEST_F(SliceQueueTest, ATinyBudgetHoldsNobodyUpForLong) {
 }
 
 TEST_F(SliceQueueTest, WithoutABudgetOnlyTheNumberAtOnceIsBounded) {
-  SliceQueue queue(/*at_once=*/1, 8, clock_);
+  SliceQueue& queue = MakeQueue(/*at_once=*/1, 8);
   std::optional<SliceQueue::Turn> turn(
       *queue.Wait({1 << 20, 0}, [] { return false; }));
   Ask(queue, {1 << 20, 0});
@@ -96,7 +103,7 @@ TEST_F(SliceQueueTest, WithoutABudgetOnlyTheNumberAtOnceIsBounded) {
 }
 
 TEST_F(SliceQueueTest, WhoIsCancelledLeavesItsPlaceToTheNext) {
-  SliceQueue queue(/*at_once=*/1, 8, clock_);
+  SliceQueue& queue = MakeQueue(/*at_once=*/1, 8);
   std::optional<SliceQueue::Turn> turn(
       *queue.Wait(kCopy, [] { return false; }));
   bool is_cancelled = false;
@@ -113,7 +120,7 @@ TEST_F(SliceQueueTest, WhoIsCancelledLeavesItsPlaceToTheNext) {
 }
 
 TEST_F(SliceQueueTest, RefusesWhomItHasNoPlaceFor) {
-  SliceQueue queue(/*at_once=*/1, /*max_waiting=*/1, clock_);
+  SliceQueue& queue = MakeQueue(/*at_once=*/1, /*max_waiting=*/1);
   std::optional<SliceQueue::Turn> turn(*queue.Wait({}, [] { return false; }));
   Ask(queue, {});
   const absl::Status refused = queue.Wait({}, [] { return false; }).status();
