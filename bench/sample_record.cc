@@ -1,16 +1,12 @@
 #include "bench/sample_record.h"
 
 namespace deltafin::bench {
-namespace {
-
-uint64_t Mix(uint64_t n) {  // SplitMix64
+uint64_t Mix(uint64_t n) {
   uint64_t z = n * 0x9E3779B97F4A7C15u;
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
   z = (z ^ z >> 27) * 0x94D049BB133111EBu;
   return z ^ z >> 31;
 }
-
-}  // namespace
 
 std::vector<uint8_t> MakeSampleRecord() {
   const size_t values = size_t{3584} * 3072;

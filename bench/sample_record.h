@@ -13,6 +13,9 @@ namespace deltafin::bench {
 inline constexpr ExpertShape kRecordShape = {3584,
                                              3072};  // latent, intermediate
 
+// The n-th value of a fixed random sequence (SplitMix64).
+uint64_t Mix(uint64_t n);
+
 // Fixed random bytes in tile order, kRecordShape.stride_bytes() of them; scales
 // of 115..122, so that no result overflows.
 std::vector<uint8_t> MakeSampleRecord();
