@@ -30,7 +30,7 @@ namespace {
 constexpr char kHelp[] =
     "usage: spine_stream --model DIR [--spine bf16|int8] [--spine-ram SIZE]\n"
     "                    [--threads N] [--steps N] [--experts-ms N]\n"
-    "                    [--cgroup FOLDER]\n"
+    "                    [--cgroup FOLDER | --blocks N]\n"
     "Runs --steps (default 5) steps of one token and one of 128 through the\n"
     "spine in memory, then with at most --spine-ram (default: half of it, or\n"
     "the least it can do with); routed experts are left out, but each layer\n"
@@ -42,7 +42,8 @@ constexpr char kHelp[] =
     "the\n"
     "same files in the same run, and that of fio where it is installed. Fails\n"
     "unless all logits are the same bits. Spine files stay in the model's\n"
-    "folder.\n";
+    "folder. --blocks: both spines in memory at once, N times --steps steps\n"
+    "of each in turn, and the ratio of their medians, nothing else.\n";
 
 struct Options {
   std::string model;
@@ -51,6 +52,7 @@ struct Options {
   int threads = 2;
   int steps = 5;
   int experts_ms = 0;
+  int blocks = 0;  // 0: one after the other
   std::string cgroup;
 };
 
@@ -71,6 +73,7 @@ Flags FlagsOf(Options& options) {
   flags.AddNumber("--steps", options.steps);
   flags.AddNumber("--experts-ms", options.experts_ms, 0);
   flags.AddText("--cgroup", options.cgroup);
+  flags.AddNumber("--blocks", options.blocks);
   return flags;
 }
 
@@ -94,7 +97,9 @@ class SpineBench {
   explicit SpineBench(const Options& options)
       : options_(options), threads_(options.threads, "spine") {}
 
-  Outcome Run(int num_streamed) {
+  Outcome Run(int num_streamed) { return TimeSteps(*Load(num_streamed)); }
+
+  std::unique_ptr<Spine> Load(int num_streamed) {
     SpineOptions load;
     load.model_dir = options_.model;
     load.precision = options_.precision;
@@ -102,13 +107,38 @@ class SpineBench {
     load.threads = &threads_;
     load.num_streamed_layers = num_streamed;
     const auto begin = std::chrono::steady_clock::now();
-    const auto spine = LoadCpuSpine(load);
+    auto spine = LoadCpuSpine(load);
     CHECK_OK(spine.status());
     std::printf("%d layers streamed: %s in memory, loaded in %.1f s\n",
                 num_streamed,
                 FormatByteSize((*spine)->description().weight_bytes).c_str(),
                 SecondsSince(begin));
-    return TimeSteps(**spine);
+    return *std::move(spine);
+  }
+
+  // A spine and a sequence that goes on from block to block.
+  struct Runner {
+    std::unique_ptr<Spine> spine;
+    std::unique_ptr<SequenceState> state;
+    Outcome outcome;
+    std::vector<double> block_ms;  // medians of its blocks
+  };
+  Runner MakeRunner(int num_streamed) {
+    Runner runner{Load(num_streamed), nullptr, {}, {}};
+    auto state =
+        runner.spine->NewSequence((options_.steps + 1) * (options_.blocks + 1));
+    CHECK_OK(state.status());
+    runner.state = *std::move(state);
+    return runner;
+  }
+  // The first step does not count: layers were read ahead of it meanwhile.
+  void RunBlock(Runner& runner) {
+    std::vector<double> times;
+    for (int i = 0; i <= options_.steps; ++i) {
+      times.push_back(Step(*runner.spine, *runner.state, 1, runner.outcome));
+    }
+    times.erase(times.begin());
+    runner.block_ms.push_back(Median(times));
   }
 
  private:
@@ -258,6 +288,28 @@ void CompareDrive(const Options& options, const SpineResidency& residency,
       streamed.one_token_ms / std::max(read_ms, resident.one_token_ms));
 }
 
+// Steps of a spine in memory and of one that streams, block by block.
+bool RunInTurn(const Options& options, int num_streamed) {
+  SpineBench bench(options);
+  SpineBench::Runner resident = bench.MakeRunner(0);
+  SpineBench::Runner streamed = bench.MakeRunner(num_streamed);
+  std::vector<double> ratios;
+  for (int block = 0; block < options.blocks; ++block) {
+    const bool streamed_first = block % 2 == 1;
+    bench.RunBlock(streamed_first ? streamed : resident);
+    bench.RunBlock(streamed_first ? resident : streamed);
+    ratios.push_back(streamed.block_ms.back() / resident.block_ms.back());
+    std::printf("block %d: in memory %.2f ms, streamed %.2f ms, ratio %.3f\n",
+                block + 1, resident.block_ms.back(), streamed.block_ms.back(),
+                ratios.back());
+  }
+  std::printf("streamed of in memory: %.3f (median of %d blocks)\n",
+              Median(ratios), options.blocks);
+  const bool same = resident.outcome.logits == streamed.outcome.logits;
+  std::printf("logits: %s\n", same ? "the same bits" : "DIFFERENT");
+  return same;
+}
+
 void EnterGroup(const std::string& folder) {
   if (folder.empty()) return;
   std::ofstream file(folder + "/cgroup.procs");
@@ -280,6 +332,9 @@ int Main(int argc, char** argv) {
   const Flags flags = FlagsOf(options);
   flags.Parse(argc, argv);
   if (options.model.empty()) flags.Refuse("--model is missing");
+  if (options.blocks > 0 && !options.cgroup.empty()) {
+    flags.Refuse("--blocks goes without --cgroup");
+  }
   const auto spec = ModelSpec::Load(options.model);
   CHECK_OK(spec.status());
   const SpineMemoryNeeds needs = SpineNeeds(*spec, options.precision);
@@ -290,6 +345,10 @@ int Main(int argc, char** argv) {
               FormatByteSize(residency.memory_bytes).c_str(),
               FormatByteSize(residency.step_bytes).c_str());
   if (residency.num_streamed == 0) flags.Refuse("all of the spine fits");
+  if (options.blocks > 0) {
+    return RunInTurn(options, residency.num_streamed) ? EXIT_SUCCESS
+                                                      : EXIT_FAILURE;
+  }
   SpineBench bench(options);
   const Outcome resident = bench.Run(0);
   EnterGroup(options.cgroup);
