@@ -40,7 +40,8 @@ INSTANTIATE_TEST_SUITE_P(All, LanProfileTest,
 
 // Each node in turn, at each of many moments of the generation.
 TEST_P(LanProfileTest, AnyNodeKilledAtAnyMomentDoesNotShow) {
-  const LanPrompt token = ShortLanPrompt(24);
+  // Far from done when the last of the moments comes.
+  const LanPrompt token = ShortLanPrompt(72);
   const LanPrompt prefill = LongLanPrompt(4);
   for (int node = 0; node < kLanNodes; ++node) {
     for (const bool in_prefill : {false, true}) {
