@@ -1,7 +1,8 @@
 // What a tier of experts in a card's memory gives: hit rate and time of a layer
 // against its size, over the routes of a recorded text, with experts of the
 // full model's size that are all in RAM; and whether a miss costs more than its
-// transfer, against a plain copy from pinned memory in the same run.
+// transfer, against a plain copy from pinned memory in the same run, with and
+// without the processor's help.
 
 #include <algorithm>
 #include <chrono>
@@ -38,6 +39,7 @@ struct Options {
   std::vector<int> cards{0};
   int tokens = 600;
   int batch = 1;
+  bool processor = true;  // computes, too
   std::vector<double> shares{1, 0.8, 0.6, 0.4, 0.2, 0.1};
 };
 
@@ -133,7 +135,8 @@ class TierBench {
     for (int round = 0; round < 20; ++round) {
       const double begin = Now();
       for (int i = 0; i < limits.num_stages; ++i) {
-        Require((*card)->CopyIn(i, *memory + i * kSliceBytes, kSliceBytes));
+        Require((*card)->CopyIn(i, (*card)->stage(i), *memory + i * kSliceBytes,
+                                kSliceBytes));
       }
       Require((*card)->Wait());
       times.push_back((Now() - begin) / limits.num_stages);
@@ -153,8 +156,9 @@ class TierBench {
   }
 
   void PrintHead() const {
-    std::printf("%6s %8s %9s %10s %9s %11s %9s\n", "share", "GB", "hit rate",
-                "us a layer", "misses", "transfer us", "of it");
+    std::printf("%6s %8s %9s %10s %9s %9s %11s %9s\n", "share", "GB",
+                "hit rate", "us a layer", "misses", "computed", "transfer us",
+                "of it");
   }
 
   // The first half of the works warms the tier. One line, and times by how many
@@ -167,7 +171,9 @@ class TierBench {
     options.tier.most_slots = static_cast<size_t>(
         std::llround(share * static_cast<double>(all_slices())));
     options.tier.heat_half_life = half_life();
-    CardSet cards(options);
+    options.pinner = CudaHostPinner(options_.cards[0]);
+    options.processor_computes = options_.processor;
+    CardSet cards(options, *store_);
     if (cards.stats().num_failed > 0) {
       Require(absl::UnavailableError("not all cards can be used"));
     }
@@ -176,6 +182,7 @@ class TierBench {
     RequireSameBits(engine);
     size_t next = 0;
     while (next < works_.size() / 2) Run(engine, works_[next++]);
+    cards.WaitUntilPinned();
     const CardTierStats before = cards.stats().tiers;
     double all = 0;
     CardTierStats last = before;
@@ -219,7 +226,7 @@ class TierBench {
     limits.max_rows = options_.batch;
     limits.max_routes = routes_.top_k * kSlices;
     limits.num_layer_slices = routes_.num_experts * kSlices;
-    limits.num_stages = num_threads_ + 8;
+    limits.num_stages = 3;  // as a node's
     return limits;
   }
 
@@ -261,9 +268,11 @@ class TierBench {
     const double time = all_us / layers;
     const double transfer = misses / layers * transfer_us();
     if (misses < 0.1 * layers) all_hits_us_ = time;
-    std::printf("%6.2f %8.2f %9.3f %10.1f %9.2f %11.1f", share,
+    const auto computed = static_cast<double>(after.computed - before.computed);
+    std::printf("%6.2f %8.2f %9.3f %10.1f %9.2f %9.2f %11.1f", share,
                 1e-9 * static_cast<double>(after.capacity_bytes),
-                hits / (hits + misses), time, misses / layers, transfer);
+                hits / (hits + misses), time, misses / layers,
+                computed / layers, transfer);
     if (misses > 0 && all_hits_us_ > 0) {
       std::printf(" %9.2f", (time - all_hits_us_) / transfer);
     }
@@ -284,8 +293,10 @@ int Main(int argc, char** argv) {
   CLI::App app(
       "Hit rate and time of a layer against the memory of a card for experts, "
       "over the routes of\na recorded text; experts of 17,547,264 bytes, all "
-      "in RAM. \"of it\": time beyond that of a layer\nwithout misses, as a "
-      "part of what the plain transfer of the misses takes.");
+      "in RAM. \"computed\": misses that the\nprocessor computed. \"of it\": "
+      "time "
+      "beyond that of a layer without misses, as a part of\nwhat the plain "
+      "transfer of all misses takes.");
   Options options;
   app.add_option("--model", options.model, "Model whose routes are recorded");
   app.add_option("--text", options.text, "Text whose routes are recorded");
@@ -295,6 +306,8 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(4, 1 << 20));
   app.add_option("--batch", options.batch, "Tokens of a step")
       ->check(CLI::Range(1, 128));
+  app.add_flag("--processor,!--no-processor", options.processor,
+               "Let the processor compute what it has sooner than the card");
   app.add_option("--shares", options.shares,
                  "Shares of all experts that the card holds; 1 first")
       ->delimiter(',')

@@ -99,7 +99,9 @@ std::vector<LayerResult> ExpertEngine::RunTogether(
     TakeSums(
         work, run.plan(),
         [&](int row, char* out) {
-          on_cards ? cards_->MergeRow(row, out) : run.MergeRow(row, out);
+          if (!on_cards) return run.MergeRow(row, out);
+          cards_->MergeRow(row, out);
+          run.AddRow(row, out);
         },
         results);
     for (size_t p = 0; p < parts.size(); ++p) {
@@ -120,14 +122,14 @@ bool ExpertEngine::ComputeOnCards(const MergedWork& work, LayerRun& run,
   if (cards_ == nullptr || !cards_->any() || run.StopIfCancelled()) {
     return false;
   }
-  const CardOutcome outcome =
-      cards_->Run({work, run.plan(), store_, threads_, run.cancelled()});
+  const CardOutcome outcome = cards_->Run({work, run, threads_});
   cost.read = outcome.waited / num_threads_;
   cost.bytes_read = outcome.bytes_read;
   cost.cache_hits = outcome.hits;
   cost.cache_misses = outcome.misses;
   cost.expected = store_.stats().expected;
   *status = outcome.status;
+  if (!outcome.done) run.StartOver();
   return outcome.done;
 }
 

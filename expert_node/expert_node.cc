@@ -117,29 +117,31 @@ absl::StatusOr<std::unique_ptr<ShareStore>> OpenShare(
                           *share.peers, std::move(source));
 }
 
-// Enough buffers that each thread fills one while others are on their way.
-constexpr int kStagesBeyondThreads = 8;
+// Slices on their way to a card at once: enough that its link is never idle,
+// few enough that the processor finds something to do.
+constexpr int kCardStages = 3;
 
 // Null where no card is to compute.
 std::unique_ptr<CardSet> OpenCards(const ExpertNodeOptions& options,
-                                   const ModelSpec& spec) {
+                                   const ModelSpec& spec, TieredStore& store) {
   if (options.cards.empty()) return nullptr;
   const ExpertShape shape = spec.expert_shape();
   CardSetOptions cards;
   cards.cards = options.cards;
   cards.open = options.open_card ? options.open_card : OpenCudaExpertCard;
+  if (!options.open_card) cards.pinner = CudaHostPinner(options.cards[0]);
   cards.limits.shape = shape;
   cards.limits.situ = spec.situ;
   cards.limits.max_rows =
       std::max(options.queue_limits.max_run_tokens, options.max_request_tokens);
   cards.limits.max_routes = spec.num_experts_per_token * shape.num_slices();
   cards.limits.num_layer_slices = spec.num_experts * shape.num_slices();
-  cards.limits.num_stages = options.num_threads + kStagesBeyondThreads;
+  cards.limits.num_stages = kCardStages;
   cards.tier.memory.most_bytes = options.card_ram_bytes;
   cards.tier.most_slots = static_cast<size_t>(cards.limits.num_layer_slices) *
                           spec.num_moe_layers();
   cards.tier.heat_half_life = HeatHalfLife(spec);
-  return std::make_unique<CardSet>(cards);
+  return std::make_unique<CardSet>(cards, store);
 }
 
 std::string ProcessId() {
@@ -207,7 +209,7 @@ ExpertNode::ExpertNode(const ExpertNodeOptions& options, const ModelSpec& spec,
       store_(std::move(store)),
       slices_(spec_, options_.manifest_digest, experts_.held(),
               /*copies_at_once=*/1),
-      cards_(OpenCards(options_, spec_)) {
+      cards_(OpenCards(options_, spec_, *store_)) {
   engine_ =
       std::make_unique<ExpertEngine>(*options_.kernel, spec_.situ, *store_,
                                      options_.num_threads, cards_.get());

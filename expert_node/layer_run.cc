@@ -76,12 +76,24 @@ void LayerRun::CutPasses() {
       pass.prepared = offset;
       offset += RoundToLine(machine_.kernel.prepared_bytes(
           machine_.shape.latent_size, pass.num_tokens));
-      passes_.push_back(pass);
+      passes_.push_back(std::move(pass));
     }
   }
   first_pass_.push_back(static_cast<int>(passes_.size()));
+  StartOver();
+}
+
+void LayerRun::StartOver() {
+  for (Pass& pass : passes_) {
+    pass.bad_token = -1;
+    pass.prepared_once = std::make_unique<absl::once_flag>();
+  }
   list_is_bad_.assign(plan_.token_lists.size(), 0);
   touched_.assign(machine_.num_threads * plan_.row_tokens.size(), 0);
+  error_.Forget();
+  stop_ = false;
+  MutexLock lock(mutex_);
+  failure_ = absl::OkStatus();
 }
 
 size_t LayerRun::prepared_bytes() const {
@@ -161,6 +173,20 @@ void LayerRun::RunUnit(SliceLease& lease, int unit_index, int worker) {
   lease.Release(unit_index);
 }
 
+void LayerRun::RunSlice(int unit_index, const uint8_t* slice, int worker) {
+  const WorkUnit& unit = plan_.units[unit_index];
+  const ExpertGroup& group = plan_.groups[unit.group];
+  for (int p = first_pass_[group.token_list];
+       p < first_pass_[group.token_list + 1]; ++p) {
+    absl::call_once(*passes_[p].prepared_once, [&] { Prepare(p); });
+    if (passes_[p].bad_token >= 0) {
+      error_.Report({group.expert, 0, unit.slice, KernelStatus::kNotFinite});
+      return;
+    }
+  }
+  Compute(unit, slice, worker);
+}
+
 void LayerRun::Compute(const WorkUnit& unit, const uint8_t* slice, int worker) {
   const int list = plan_.groups[unit.group].token_list;
   for (int p = first_pass_[list]; p < first_pass_[list + 1]; ++p) {
@@ -215,6 +241,21 @@ void LayerRun::MergeRow(int row, char* out) {
     for (size_t i = 0; i < width; ++i) total[i] += sums[i];
   }
   std::memcpy(out, total, width * sizeof(int64_t));
+}
+
+void LayerRun::AddRow(int row, char* out) const {
+  const size_t width = machine_.shape.latent_size;
+  for (int worker = 0; worker < machine_.num_threads; ++worker) {
+    const size_t index = worker * plan_.row_tokens.size() + row;
+    if (!touched_[index]) continue;
+    const int64_t* const sums = workspace_.sums.as<int64_t>() + index * width;
+    for (size_t i = 0; i < width; ++i) {
+      int64_t total = 0;
+      std::memcpy(&total, out + i * sizeof(total), sizeof(total));
+      total += sums[i];
+      std::memcpy(out + i * sizeof(total), &total, sizeof(total));
+    }
+  }
 }
 
 void LayerRun::Stop(const absl::Status& status) {

@@ -1,8 +1,8 @@
 // expert_node/layer_run.h
 //
 // One run, of a layer request or of several parts of a layer, on its way
-// through the engine's threads. Private to expert_engine.cc. Not thread-safe
-// but for RunUnit.
+// through the engine's threads: all of it, or what cards leave to the
+// processor. Not thread-safe but for RunUnit and RunSlice.
 #pragma once
 
 #include <atomic>
@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/call_once.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/aligned_buffer.h"
@@ -43,6 +44,7 @@ class LowestError {
   // Keeps the place if it is below the one kept, by (expert, token, slice).
   void Report(const Place& place);
   bool any() const { return lowest_.load() != kNone; }
+  void Forget() { lowest_ = kNone; }
   // REQUIRES: any().
   Place place() const;
   // True if no error of `expert` could be the lowest.
@@ -85,8 +87,18 @@ class LayerRun {
   // calling thread, for its sums and scratch.
   void RunUnit(SliceLease& lease, int unit, int worker);
 
+  // Runs a unit whose slice is at hand, and Prepare for what it needs. An error
+  // is no more than a sign that the whole is to be done by RunUnit, which finds
+  // the lowest one.
+  void RunSlice(int unit, const uint8_t* slice, int worker);
+
   // Adds the threads' sums of one row and writes them to out [L].
   void MergeRow(int row, char* out);
+  // Adds them to what is there.
+  void AddRow(int row, char* out) const;
+
+  // Forgets all that was computed, and errors.
+  void StartOver();
 
   // After all units. OK, or why there are no sums.
   absl::Status status() const;
@@ -102,6 +114,7 @@ class LayerRun {
     int num_tokens = 0;
     size_t prepared = 0;  // offset in the workspace
     int bad_token = -1;   // first that is not finite, index in the list
+    std::unique_ptr<absl::once_flag> prepared_once;  // by RunSlice
   };
 
   void CutPasses();

@@ -6,7 +6,6 @@
 // processor.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -14,15 +13,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "common/base/mutex.h"
-#include "common/base/thread_pool.h"
 #include "expert_node/device/card_tier.h"
-#include "expert_node/device/layer_on_card.h"
-#include "expert_node/merged_work.h"
+#include "expert_node/device/host_pins.h"
+#include "expert_node/device/layer_on_cards.h"
+#include "expert_node/device/missing_slices.h"
 #include "expert_node/storage/tiered_store.h"
-#include "expert_node/work_plan.h"
 
 namespace deltafin {
 
@@ -32,42 +28,26 @@ struct CardSetOptions {
   CardLimits limits;
   // Of each card; most_slots counts those of all cards together.
   CardTierOptions tier;
+  HostPinner pinner;                         // of the RAM tier's memory
+  size_t pinned_at_once = size_t{64} << 20;  // see HostPins
+  // Beside the cards, what it has sooner than they would.
+  bool processor_computes = true;
 };
 
 struct CardSetStats {
-  CardTierStats tiers;      // of all cards since they were opened
-  int num_cards = 0;        // that work
-  int num_failed = 0;       // that were to work and do not
-  uint64_t free_bytes = 0;  // of the cards that work
-};
-
-// A layer to compute. All must outlive the call.
-struct CardWork {
-  const MergedWork& work;
-  const WorkPlan& plan;
-  TieredStore& store;
-  ThreadPool& threads;
-  const std::atomic<bool>& cancelled;
-};
-
-struct CardOutcome {
-  // The cards did what could be done. False: the processor is to do the
-  // request: no card is left, or it has more tokens than the cards were opened
-  // for, or an error of the computation, which is for the processor to name.
-  bool done = false;
-  // Of what was done. CANCELLED, or the store's: there are no sums.
-  absl::Status status;
-  int hits = 0;    // slices on a card or in RAM
-  int misses = 0;  // that had to be read
-  uint64_t bytes_read = 0;
-  absl::Duration waited;  // for bytes, all threads together
+  CardTierStats tiers;        // of all cards since they were opened
+  int num_cards = 0;          // that work
+  int num_failed = 0;         // that were to work and do not
+  uint64_t free_bytes = 0;    // of the cards that work
+  uint64_t pinned_bytes = 0;  // of the RAM tier
 };
 
 class CardSet {
  public:
   // Opens the cards. One that cannot be used is told in the log, in one
-  // sentence, and left out.
-  explicit CardSet(const CardSetOptions& options);
+  // sentence, and left out. `store`, the RAM tier, must outlive it, and no
+  // other set reads from it.
+  CardSet(const CardSetOptions& options, TieredStore& store);
   ~CardSet();
 
   // Some card works. Thread-safe.
@@ -75,25 +55,26 @@ class CardSet {
 
   // One caller at a time.
   CardOutcome Run(const CardWork& work);
-  // After Run has done its work well: writes the sums [L] of a row of the plan.
-  // Thread-safe for different rows.
+  // After Run has done its work well: writes the cards' sums [L] of a row of
+  // the plan, without those of CardWork::run. Thread-safe for different rows.
   void MergeRow(int row, char* out) const;
 
   // What of the runs is on no card. Thread-safe.
   std::vector<ExpectedRun> Lacking(std::span<const ExpectedRun> runs) const;
   // Thread-safe.
   CardSetStats stats() const;
+  // Blocks until nothing that was used waits to be pinned.
+  void WaitUntilPinned() { pins_.WaitUntilIdle(); }
 
  private:
-  struct Attempt;
-
-  CardOutcome Try(const CardWork& work, Attempt& attempt);
-  void AddMisses(const CardWork& work, SliceLease& lease, Attempt& attempt);
-  CardOutcome FinishAll(Attempt& attempt);
   void Drop(size_t card, const absl::Status& why);
 
   const ExpertShape shape_;
   const int max_rows_;
+  TieredStore& store_;
+  HostPins pins_;
+  SliceTimes times_;
+  const bool processor_computes_;
   mutable Mutex mutex_;  // of the list: its cards have their own
   std::vector<std::unique_ptr<CardTier>> tiers_ ABSL_GUARDED_BY(mutex_);
   CardTierStats dropped_ ABSL_GUARDED_BY(mutex_);  // of cards that failed

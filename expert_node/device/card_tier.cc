@@ -25,9 +25,8 @@ CardTier::CardTier(std::unique_ptr<ExpertCard> card, const CardLimits& limits,
       shortfall_(std::move(slots.shortfall)),
       cache_(ExpertCache::Over(
           slots.slots, ExpertCache::SlotBytes(limits.shape.slice_offset(1)),
-          options.heat_half_life)) {
-  for (int i = 0; i < limits.num_stages; ++i) stages_.push_back(i);
-}
+          options.heat_half_life)),
+      num_stages_(limits.num_stages) {}
 
 bool CardTier::Contains(const SliceKey& key) const {
   MutexLock lock(mutex_);
@@ -41,22 +40,6 @@ CardTierStats CardTier::stats() const {
   stats.resident_bytes = cache_->resident_slices() * cache_->slot_bytes();
   stats.capacity_bytes = cache_->num_slots() * cache_->slot_bytes();
   return stats;
-}
-
-absl::StatusOr<int> CardTier::TakeStage() {
-  int stage = 0;
-  {
-    MutexLock lock(mutex_);
-    while (stages_.empty()) stage_returned_.Wait(mutex_);
-    stage = stages_.front();
-    stages_.pop_front();
-  }
-  const absl::Status status = card_->WaitForStage(stage);
-  if (status.ok()) return stage;
-  MutexLock lock(mutex_);
-  ReturnStage(stage);
-  stage_returned_.NotifyAll();
-  return status;
 }
 
 }  // namespace deltafin

@@ -1,12 +1,11 @@
 // expert_node/device/card_tier.h
 //
-// Slices in a card's memory, in front of the RAM tier: books as those of the
-// RAM tier (first out is what was used least of late), buffers through which
-// slices reach the card. What a layer does with it is in layer_on_card.h.
+// Slices in a card's memory, in front of the RAM tier, with books as those of
+// the RAM tier (first out is what was used least of late). What a layer does
+// with it is in layer_on_card.h.
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <string>
 
@@ -25,8 +24,9 @@ struct CardTierOptions {
 };
 
 struct CardTierStats {
-  uint64_t hits = 0;    // slices wanted that were in the card's memory
-  uint64_t misses = 0;  // that had to be copied to it
+  uint64_t hits = 0;      // slices wanted that were in the card's memory
+  uint64_t misses = 0;    // that were not
+  uint64_t computed = 0;  // misses that the processor computed instead
   uint64_t copied_bytes = 0;
   uint64_t evictions = 0;
   uint64_t resident_bytes = 0;
@@ -55,20 +55,14 @@ class CardTier {
   CardTier(std::unique_ptr<ExpertCard> card, const CardLimits& limits,
            const CardTierOptions& options, CardSlots slots);
 
-  // The stage whose copy was started first, once that is done.
-  absl::StatusOr<int> TakeStage();
-  void ReturnStage(int stage) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    stages_.push_back(stage);
-  }
-
   const std::unique_ptr<ExpertCard> card_;
   const ExpertShape shape_;
   const std::string shortfall_;
   mutable Mutex mutex_;
   const std::unique_ptr<ExpertCache> cache_ ABSL_PT_GUARDED_BY(mutex_);
   CardTierStats stats_ ABSL_GUARDED_BY(mutex_);
-  std::deque<int> stages_ ABSL_GUARDED_BY(mutex_);  // that nobody fills
-  CondVar stage_returned_;
+  const int num_stages_;
+  int next_stage_ = 0;  // of LayerOnCard
 };
 
 }  // namespace deltafin

@@ -48,7 +48,8 @@ class CudaExpertCard : public ExpertCard {
   uint8_t* stage(int index) override {
     return stages_->data() + index * stage_bytes_;
   }
-  absl::Status CopyIn(int stage, uint8_t* to, size_t bytes) override;
+  absl::Status CopyIn(int stage, const uint8_t* from, uint8_t* to,
+                      size_t bytes) override;
   absl::Status WaitForStage(int stage) override;
   absl::Status Begin(std::span<const float* const> rows) override;
   absl::Status Run(const CardRun& run) override;
@@ -145,11 +146,11 @@ absl::StatusOr<uint8_t*> CudaExpertCard::Allocate(size_t bytes) {
   return slices_.back()->data();
 }
 
-absl::Status CudaExpertCard::CopyIn(int stage, uint8_t* to, size_t bytes) {
+absl::Status CudaExpertCard::CopyIn(int stage, const uint8_t* from, uint8_t* to,
+                                    size_t bytes) {
   std::string why;
-  return copies_->Start(stage, to, this->stage(stage), bytes, &why)
-             ? absl::OkStatus()
-             : Unavailable(why);
+  return copies_->Start(stage, to, from, bytes, &why) ? absl::OkStatus()
+                                                      : Unavailable(why);
 }
 
 absl::Status CudaExpertCard::WaitForStage(int stage) {
@@ -229,6 +230,16 @@ absl::StatusOr<KernelStatus> CudaExpertCard::Finish() {
 }
 
 }  // namespace
+
+HostPinner CudaHostPinner(int card) {
+  return {[card](std::span<uint8_t> part) {
+            std::string why;
+            return PinCudaHostMemory(card, part.data(), part.size(), &why)
+                       ? absl::OkStatus()
+                       : Unavailable(why);
+          },
+          [](std::span<uint8_t> part) { UnpinCudaHostMemory(part.data()); }};
+}
 
 absl::StatusOr<std::unique_ptr<ExpertCard>> OpenCudaExpertCard(
     int index, const CardLimits& limits) {

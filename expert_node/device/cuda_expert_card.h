@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "expert_node/device/expert_card.h"
+#include "expert_node/device/host_pins.h"
 
 namespace deltafin {
 
@@ -14,5 +15,8 @@ namespace deltafin {
 // too little memory for a request.
 absl::StatusOr<std::unique_ptr<ExpertCard>> OpenCudaExpertCard(
     int index, const CardLimits& limits);
+
+// Pins memory for all cards, by the driver of one of them.
+HostPinner CudaHostPinner(int card);
 
 }  // namespace deltafin

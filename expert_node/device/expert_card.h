@@ -3,7 +3,7 @@
 // A card that computes routed experts from memory of its own: the seam between
 // the tier of a node (card_tier.h) and a maker's kernels. Copies of experts and
 // runs over them go on side by side while the caller does other things.
-// Thread-compatible, but for WaitForStage.
+// Thread-compatible.
 //
 // Errors name the card and what failed; after any but RESOURCE_EXHAUSTED of
 // Allocate the card is used no more. Its memory goes with it.
@@ -30,7 +30,7 @@ struct CardLimits {
   int max_rows = 0;          // tokens of a request
   int max_routes = 0;        // slices that a token may want of a layer
   int num_layer_slices = 0;  // of a layer, all experts
-  int num_stages = 0;        // buffers for slices on their way to the card
+  int num_stages = 0;        // slices on their way to the card at once
 };
 
 // A slice in the card's memory.
@@ -73,11 +73,11 @@ class ExpertCard {
 
   // Memory of the host that the card reads by itself: one slice each.
   virtual uint8_t* stage(int index) = 0;
-  // Starts to copy the first `bytes` of a stage to the card's memory. The
-  // stage is left alone until WaitForStage.
-  virtual absl::Status CopyIn(int stage, uint8_t* to, size_t bytes) = 0;
-  // Blocks until a stage's last copy is done. Thread-safe for a stage that
-  // nobody copies from meanwhile.
+  // Starts to copy to the card's memory, from a stage or from other memory that
+  // is pinned (HostPinner). `from` is left alone until WaitForStage.
+  virtual absl::Status CopyIn(int stage, const uint8_t* from, uint8_t* to,
+                              size_t bytes) = 0;
+  // Blocks until a stage's last copy is done.
   virtual absl::Status WaitForStage(int stage) = 0;
 
   // Begins a request: its tokens, each [L] f32, at most max_rows; its sums are

@@ -117,6 +117,9 @@ class ExpertCache {
   // system, until Resize asks for it again.
   std::span<uint8_t> UnusedTail();
 
+  // Of all slots; empty where it is somebody else's.
+  std::span<uint8_t> memory() { return memory_.bytes(); }
+
   bool has_free_slot() const { return !free_.empty(); }
   size_t num_slots() const { return num_slots_; }
   size_t num_allocated_slots() const { return entries_.size(); }

@@ -76,6 +76,12 @@ absl::StatusOr<const uint8_t*> SliceLease::Wait(int index) {
   return entry->bytes();
 }
 
+bool SliceLease::IsReady(int index) const {
+  const ExpertCache::Entry* const entry =
+      shared_->units[index].entry.load(std::memory_order_acquire);
+  return entry != nullptr && entry->state() != ExpertCache::State::kFilling;
+}
+
 void SliceLease::Release(int index) {
   // A lease that waits for nothing soon ends: its pins go together then, with
   // one lock. Any other must give back what it has used, since what it waits
@@ -114,6 +120,7 @@ TieredStore::TieredStore(std::unique_ptr<ExpertStore> lower,
                          std::unique_ptr<ExpertCache> cache)
     : lower_(std::move(lower)),
       cache_(std::move(cache)),
+      memory_(cache_->memory()),
       expected_(*cache_, cache_->num_slots() / kExpectedPart) {}
 
 TieredStore::~TieredStore() {

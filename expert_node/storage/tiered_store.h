@@ -45,6 +45,17 @@ struct TieredStoreStats {
 
 class TieredStore;
 
+// Somebody who holds on to a tier's memory by its addresses, as the driver of a
+// card that reads from it.
+class TierMemoryHolder {
+ public:
+  virtual ~TierMemoryHolder() = default;
+  // `tail`, the end of the tier's memory, holds nothing any more and is to go
+  // back to the system. Lets go of it; returns what may go, an end of `tail`.
+  // It is held on to again only when slices of it are used.
+  virtual std::span<uint8_t> LetGo(std::span<uint8_t> tail) = 0;
+};
+
 // The slices of one layer request. Not copied, not moved; used by the threads
 // of one computation. Dropping it forgets reads that have not begun.
 //
@@ -65,6 +76,8 @@ class SliceLease {
   // Blocks while they are being read. Thread-safe. Errors: those of
   // ExpertStore::Read.
   absl::StatusOr<const uint8_t*> Wait(int index);
+  // Wait would not block. Thread-safe.
+  bool IsReady(int index) const;
   // Gives the slice back. REQUIRES: its bytes are used no more.
   void Release(int index);
 
@@ -136,6 +149,13 @@ class TieredStore {
   void SetCapacity(uint64_t bytes);
   uint64_t max_capacity_bytes() const;
 
+  // Of all slots. What is in it and when it is given back is the store's
+  // business: addresses of slices that are leased are good to use.
+  std::span<uint8_t> memory() { return memory_; }
+  // Told from now on, by the thread that calls SetCapacity; null: nobody.
+  // Blocks while the holder before is told.
+  void SetMemoryHolder(TierMemoryHolder* holder);
+
   TieredStoreStats stats() const;
 
  private:
@@ -187,6 +207,7 @@ class TieredStore {
   const std::unique_ptr<ExpertStore> lower_;
   mutable Mutex mutex_;
   const std::unique_ptr<ExpertCache> cache_ ABSL_PT_GUARDED_BY(mutex_);
+  const std::span<uint8_t> memory_;  // of the cache
   ExpectedSlices expected_ ABSL_GUARDED_BY(mutex_);
   std::deque<ExpectedRun> to_warm_ ABSL_GUARDED_BY(mutex_);
   std::deque<Fetch> fetches_ ABSL_GUARDED_BY(mutex_);
@@ -202,6 +223,8 @@ class TieredStore {
   CondVar slot_available_;  // or a lease was dropped
   CondVar slice_settled_;   // some entry became ready or failed
   std::vector<std::thread> readers_;
+  Mutex holder_mutex_;
+  TierMemoryHolder* holder_ ABSL_GUARDED_BY(holder_mutex_) = nullptr;
 };
 
 }  // namespace deltafin

@@ -95,6 +95,11 @@ uint64_t TieredStore::max_capacity_bytes() const {
   return cache_->num_allocated_slots() * cache_->slot_bytes();
 }
 
+void TieredStore::SetMemoryHolder(TierMemoryHolder* holder) {
+  MutexLock lock(holder_mutex_);
+  holder_ = holder;
+}
+
 void TieredStore::SetCapacity(uint64_t bytes) {
   size_t num_slots = 0;
   {
@@ -116,6 +121,10 @@ void TieredStore::SetCapacity(uint64_t bytes) {
     unused = cache_->UnusedTail();
   }
   // Nobody but this thread can make a slot of it again.
+  {
+    MutexLock lock(holder_mutex_);
+    if (holder_ != nullptr) unused = holder_->LetGo(unused);
+  }
   const auto begin = reinterpret_cast<uintptr_t>(unused.data());
   const uintptr_t first = (begin + kPageBytes - 1) / kPageBytes * kPageBytes;
   const uintptr_t end = (begin + unused.size()) / kPageBytes * kPageBytes;

@@ -76,6 +76,12 @@ bool CudaExperts::Wait(std::string* why) { return cuda::SayAbsent(why); }
 
 void* CudaExperts::stream() const { return nullptr; }
 
+bool PinCudaHostMemory(int, uint8_t*, size_t, std::string* why) {
+  return cuda::SayAbsent(why);
+}
+
+void UnpinCudaHostMemory(uint8_t*) {}
+
 std::unique_ptr<CudaPinnedMemory> CudaPinnedMemory::Allocate(int, size_t,
                                                              std::string* why) {
   cuda::SayAbsent(why);

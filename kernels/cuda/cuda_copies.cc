@@ -28,6 +28,17 @@ std::unique_ptr<CudaPinnedMemory> CudaPinnedMemory::Allocate(int card,
 
 CudaPinnedMemory::~CudaPinnedMemory() { cudaFreeHost(data_); }
 
+bool PinCudaHostMemory(int card, uint8_t* data, size_t bytes,
+                       std::string* why) {
+  const std::string doing =
+      "pinning " + std::to_string(bytes) + " bytes of the host's memory";
+  return Succeeded(cudaSetDevice(card), card, "choosing it", why) &&
+         Succeeded(cudaHostRegister(data, bytes, cudaHostRegisterPortable),
+                   card, doing.c_str(), why);
+}
+
+void UnpinCudaHostMemory(uint8_t* data) { cudaHostUnregister(data); }
+
 struct CudaCopies::State {
   ~State();
 

@@ -31,6 +31,13 @@ class CudaPinnedMemory {
   size_t size_;
 };
 
+// Pins memory that others own, so that every card may copy from it by itself.
+// It takes some milliseconds for each 10 MB, and pages that were never touched
+// come to be. `data` on a page. It must be unpinned before it is freed or given
+// back to the system, when no copy from it goes on. Thread-safe.
+bool PinCudaHostMemory(int card, uint8_t* data, size_t bytes, std::string* why);
+void UnpinCudaHostMemory(uint8_t* data);
+
 // Copies in the order in which they are started. One thread at a time, but for
 // WaitFor, which any may call for a mark that no other thread sets meanwhile.
 class CudaCopies {

@@ -20,6 +20,7 @@ constexpr int kRunSlices = 5;
 
 struct Copy {
   int stage;
+  const uint8_t* from;
   uint8_t* to;
   size_t bytes;
 };
@@ -57,7 +58,8 @@ class HostCard : public ExpertCard {
   const int64_t* sums() const override { return sums_.data(); }
 
   absl::StatusOr<uint8_t*> Allocate(size_t bytes) override;
-  absl::Status CopyIn(int stage, uint8_t* to, size_t bytes) override;
+  absl::Status CopyIn(int stage, const uint8_t* from, uint8_t* to,
+                      size_t bytes) override;
   absl::Status WaitForStage(int stage) override;
   absl::Status Begin(std::span<const float* const> rows) override;
   absl::Status Run(const CardRun& run) override;
@@ -75,6 +77,8 @@ class HostCard : public ExpertCard {
     if (orders_.num_calls++ < orders_.fail_from) return absl::OkStatus();
     return absl::UnavailableError(name_ + ": failed on order");
   }
+  void CheckPinned(const Copy& copy) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoCopies(size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void DoRun(const StartedRun& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -106,12 +110,22 @@ absl::StatusOr<uint8_t*> HostCard::Allocate(size_t bytes) {
   return memory_.back().data();
 }
 
-absl::Status HostCard::CopyIn(int stage, uint8_t* to, size_t bytes) {
+absl::Status HostCard::CopyIn(int stage, const uint8_t* from, uint8_t* to,
+                              size_t bytes) {
   if (absl::Status status = Call(); !status.ok()) return status;
   ++orders_.num_copies;
   MutexLock lock(mutex_);
-  copies_.push_back({stage, to, bytes});
+  copies_.push_back({stage, from, to, bytes});
+  if (from != stages_[stage].data()) ++orders_.num_direct_copies;
+  CheckPinned(copies_.back());
   return absl::OkStatus();
+}
+
+void HostCard::CheckPinned(const Copy& copy) const {
+  if (copy.from == stages_[copy.stage].data()) return;
+  CHECK(orders_.pinned != nullptr &&
+            orders_.pinned->Covers(copy.from, copy.bytes),
+        "a copy from memory that is not pinned");
 }
 
 absl::Status HostCard::WaitForStage(int stage) {
@@ -166,7 +180,8 @@ void HostCard::DoCopies(size_t count) {
   for (; count > 0; --count) {
     const Copy copy = copies_.front();
     copies_.pop_front();
-    std::memcpy(copy.to, stages_[copy.stage].data(), copy.bytes);
+    CheckPinned(copy);
+    std::memcpy(copy.to, copy.from, copy.bytes);
   }
 }
 
@@ -204,6 +219,34 @@ void HostCard::DoRow(const StartedRun& run, int row) {
 }
 
 }  // namespace
+
+HostPinner PinnedParts::pinner(int refused_from) {
+  return {[this, refused_from](std::span<uint8_t> part) -> absl::Status {
+            if (num_pins_++ >= refused_from) {
+              return absl::UnavailableError("pinning was refused on order");
+            }
+            MutexLock lock(mutex_);
+            CHECK(parts_.emplace(part.data(), part.size()).second);
+            return absl::OkStatus();
+          },
+          [this](std::span<uint8_t> part) {
+            MutexLock lock(mutex_);
+            CHECK(parts_.erase(part.data()) == 1);
+          }};
+}
+
+bool PinnedParts::Covers(const uint8_t* bytes, size_t size) const {
+  MutexLock lock(mutex_);
+  auto after = parts_.upper_bound(bytes);
+  if (after == parts_.begin()) return false;
+  const auto& [begin, part_size] = *--after;
+  return bytes + size <= begin + part_size;
+}
+
+size_t PinnedParts::num_parts() const {
+  MutexLock lock(mutex_);
+  return parts_.size();
+}
 
 std::unique_ptr<ExpertCard> MakeHostCard(std::string name,
                                          const CardLimits& limits,

@@ -18,10 +18,12 @@ const std::vector<int64_t>& WantedSums(int i) {
 
 // Runs works 0 and 1 on cards whose first is to fail at call `fail_from`.
 // Returns the calls that it saw.
-int RunTwo(int num_cards, int fail_from) {
+int RunTwo(int num_cards, int fail_from, bool processor_computes = false) {
   CardMachineOptions options;
   options.num_cards = num_cards;
   options.card_slots = 8;
+  options.processor_computes = processor_computes;
+  options.pins_refused_from = 1 << 30;
   CardMachine machine(options);
   machine.OpenCards();
   machine.orders(0).fail_from = fail_from;
@@ -48,6 +50,11 @@ TEST(CardFailureTest, AnyCallThatFailsLeavesTheBitsAsTheyAre) {
 TEST(CardFailureTest, TheOtherCardGoesOn) {
   const int calls = RunTwo(2, 1 << 30);
   for (int call = 0; call < calls; call += 3) RunTwo(2, call);
+}
+
+TEST(CardFailureTest, WhatTheProcessorHadComputedDoesNotCountTwice) {
+  for (int call = 0; call < 30; ++call) RunTwo(1, call, true);
+  for (int call = 0; call < 30; call += 3) RunTwo(2, call, true);
 }
 
 TEST(CardFailureTest, CountsOfACardThatFailedStay) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "expert_node/device/cuda_expert_card.h"
+
 namespace deltafin {
 
 CardMachine::CardMachine(const CardMachineOptions& options)
@@ -17,6 +19,7 @@ CardMachine::CardMachine(const CardMachineOptions& options)
   tiers_ = *std::move(tiers);
   for (int i = 0; i < options.num_cards; ++i) {
     orders_.push_back(std::make_unique<Orders>());
+    orders_.back()->pinned = &pinned_;
   }
 }
 
@@ -37,13 +40,20 @@ void CardMachine::OpenCards() {
   cards.limits.max_rows = options_.max_rows;
   cards.limits.max_routes = spec.num_experts_per_token * kCardSlices;
   cards.limits.num_layer_slices = spec.num_experts * kCardSlices;
-  cards.limits.num_stages = options_.num_threads + 1;
+  cards.limits.num_stages = options_.num_stages;
   cards.tier.memory.headroom_bytes = SlotBytes();
   cards.tier.memory.bytes_at_once = options_.slots_at_once * SlotBytes();
   cards.tier.memory.most_bytes = options_.card_slots * SlotBytes();
   cards.tier.most_slots =
       size_t(cards.limits.num_layer_slices) * spec.num_moe_layers();
-  cards_ = std::make_unique<CardSet>(cards);
+  cards.pinned_at_once = size_t{128} << 10;
+  cards.processor_computes = options_.processor_computes;
+  if (options_.open) {
+    cards.pinner = CudaHostPinner(0);
+  } else if (options_.pins_refused_from >= 0) {
+    cards.pinner = pinned_.pinner(options_.pins_refused_from);
+  }
+  cards_ = std::make_unique<CardSet>(cards, *tiers_);
   engine_ = std::make_unique<ExpertEngine>(BestKernel(), SituParams(), *tiers_,
                                            options_.num_threads, cards_.get());
 }

@@ -24,7 +24,10 @@ struct CardMachineOptions {
   int card_slots = 1000;  // of each card, if it has the memory; at least a few
   int slots_at_once = 1000;  // of an allocation
   int max_rows = 64;
-  CardOpener open;  // empty: cards in the host's memory
+  int num_stages = 3;
+  bool processor_computes = false;  // beside the cards: as fast as it happens
+  int pins_refused_from = -1;  // of the RAM tier's memory; -1: no pinner
+  CardOpener open;                  // empty: cards in the host's memory
 };
 
 class CardMachine {
@@ -46,6 +49,8 @@ class CardMachine {
   const CardSet& card_set() const { return *cards_; }
   GeneratedStore& store() { return *store_; }
   TieredStore& tiers() { return *tiers_; }
+  const testing::PinnedParts& pinned() const { return pinned_; }
+  void WaitUntilPinned() { cards_->WaitUntilPinned(); }
   ExpertEngine& engine() { return *engine_; }
 
   static size_t SlotBytes() {
@@ -56,6 +61,7 @@ class CardMachine {
   const CardMachineOptions options_;
   GeneratedStore* store_ = nullptr;
   std::unique_ptr<TieredStore> tiers_;
+  testing::PinnedParts pinned_;
   std::vector<std::unique_ptr<Orders>> orders_;
   std::unique_ptr<CardSet> cards_;
   std::unique_ptr<ExpertEngine> engine_;

@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
+#include <random>
+#include <thread>
 #include <tuple>
 
 #include "tests/unit/expert_node/device/card_machine.h"
@@ -71,6 +74,86 @@ TEST(CardSetTest, BitsDoNotDependOnThreads) {
     machine.OpenCards();
     ExpectDefinedSums(machine, 8);
   }
+}
+
+TEST(CardSetTest, GivesTheDefinedSumsWithTheProcessorBesideTheCards) {
+  uint64_t computed = 0;
+  uint64_t copied = 0;
+  for (const int num_cards : {1, 2}) {
+    for (const int num_threads : {1, 2, 5}) {
+      for (const int ram_experts : {1, 8}) {
+        CardMachineOptions options;
+        options.num_cards = num_cards;
+        options.num_threads = num_threads;
+        options.ram_experts = ram_experts;
+        options.card_slots = 6;
+        options.processor_computes = true;
+        options.pins_refused_from = 1 << 30;
+        CardMachine machine(options);
+        machine.OpenCards();
+        ExpectDefinedSums(machine, 8);
+        const CardTierStats tiers = machine.cards().tiers;
+        EXPECT_LE(tiers.computed, tiers.misses);
+        computed += tiers.computed;
+        copied += tiers.copied_bytes;
+      }
+    }
+  }
+  EXPECT_GT(computed, 0u);
+  EXPECT_GT(copied, 0u);
+}
+
+TEST(CardSetTest, CopiesFromTheRamTierOnceItIsPinned) {
+  CardMachineOptions options;
+  options.card_slots = 6;
+  options.pins_refused_from = 1 << 30;
+  CardMachine machine(options);
+  machine.OpenCards();
+  const LayerWork work = GeneratedWork(Spec(), 2, 20, 3);  // all eight experts
+  machine.Run(work);
+  machine.WaitUntilPinned();
+  EXPECT_GT(machine.cards().pinned_bytes, 4 * CardMachine::SlotBytes());
+  const int before = machine.orders(0).num_direct_copies;
+  EXPECT_EQ(SumsOf(machine.Run(work)), DefinedSums(Spec(), work));
+  // All but those that lie in two parts.
+  EXPECT_GT(machine.orders(0).num_direct_copies, before + 8);
+  EXPECT_LT(machine.orders(0).num_direct_copies,
+            machine.orders(0).num_copies - 3);
+}
+
+TEST(CardSetTest, GivesTheDefinedSumsWhereMemoryCannotBePinned) {
+  CardMachineOptions options;
+  options.card_slots = 6;
+  options.pins_refused_from = 1;
+  CardMachine machine(options);
+  machine.OpenCards();
+  ExpectDefinedSums(machine, 8);
+  machine.WaitUntilPinned();
+  EXPECT_EQ(machine.pinned().num_parts(), 1u);
+  EXPECT_EQ(machine.pinned().num_pins(), 2);  // and never again
+  EXPECT_EQ(machine.cards().num_cards, 1);
+}
+
+TEST(CardSetTest, GivesTheDefinedSumsWhileTheRamTierChangesItsSize) {
+  CardMachineOptions options;
+  options.card_slots = 6;
+  options.pins_refused_from = 1 << 30;
+  options.processor_computes = true;
+  CardMachine machine(options);
+  machine.OpenCards();
+  std::atomic<bool> done = false;
+  std::thread resizer([&] {
+    std::mt19937 random(7);
+    while (!done) {
+      machine.tiers().SetCapacity((1 + random() % 8) * kCardSlices *
+                                  CardMachine::SlotBytes());
+    }
+  });
+  ExpectDefinedSums(machine, 12);
+  ExpectDefinedSums(machine, 12);
+  done = true;
+  resizer.join();
+  EXPECT_GT(machine.pinned().num_pins(), 0);
 }
 
 TEST(CardSetTest, ReadsAndCopiesASliceOnceWhileItHasRoom) {
@@ -227,9 +310,12 @@ TEST(CardSetTest, NamesNumericErrorsAsTheProcessorDoes) {
       std::numeric_limits<float>::quiet_NaN();
   LayerWork large = GeneratedWork(spec, 2, 9, 3);
   for (Assignment& a : large.assignments) a.weight = 1e30f;
-  for (const LayerWork& work : {nan, large}) {
+  const std::pair<LayerWork, bool> cases[] = {
+      {nan, false}, {large, false}, {nan, true}, {large, true}};
+  for (const auto& [work, processor_computes] : cases) {
     CardMachineOptions options;
     options.num_cards = 2;
+    options.processor_computes = processor_computes;
     CardMachine machine(options), processor(options);
     machine.OpenCards();
     processor.orders(0).memory_bytes = processor.orders(1).memory_bytes = 0;
