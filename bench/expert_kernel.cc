@@ -56,13 +56,6 @@ Options ParseOptions(int argc, char** argv) {
   return options;
 }
 
-uint64_t Mix(uint64_t n) {  // SplitMix64
-  uint64_t z = n * 0x9E3779B97F4A7C15u;
-  z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-  return z ^ z >> 31;
-}
-
 // Random records with scales 115..122, so that no result overflows.
 void FillExperts(const HugeBuffer& records, int experts) {
   const size_t values = size_t{3584} * 3072;
