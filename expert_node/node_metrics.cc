@@ -73,7 +73,11 @@ constexpr MetricInfo kCardHits = {"deltafin_node_card_hits_total", kCounter,
                                   "Slices wanted that were on their card"};
 constexpr MetricInfo kCardMisses = {
     "deltafin_node_card_misses_total", kCounter,
-    "Slices wanted that had to be copied to their card"};
+    "Slices wanted that were not on their card"};
+constexpr MetricInfo kCardComputed = {"deltafin_node_card_computed_total",
+                                      kCounter,
+                                      "Slices wanted that were not on their "
+                                      "card and that the processor computed"};
 constexpr MetricInfo kCardCopied = {"deltafin_node_card_copied_bytes_total",
                                     kCounter,
                                     "Bytes of experts copied to cards"};
@@ -87,6 +91,8 @@ constexpr MetricInfo kCardCapacity = {"deltafin_node_card_capacity_bytes",
                                       kGauge, "Memory of cards for slices"};
 constexpr MetricInfo kCardFree = {"deltafin_node_card_free_bytes", kGauge,
                                   "Memory of these cards that nobody has"};
+constexpr MetricInfo kPinned = {"deltafin_node_pinned_bytes", kGauge,
+                                "Memory for slices that cards read themselves"};
 
 constexpr MetricInfo kSentBytes = {
     "deltafin_node_sent_slice_bytes_total", kCounter,
@@ -120,11 +126,13 @@ void AddCardMetrics(const CardSetStats& cards, MetricsPage& page) {
   page.Add(kFailedCards, cards.num_failed);
   page.Add(kCardHits, Number(cards.tiers.hits));
   page.Add(kCardMisses, Number(cards.tiers.misses));
+  page.Add(kCardComputed, Number(cards.tiers.computed));
   page.Add(kCardCopied, Number(cards.tiers.copied_bytes));
   page.Add(kCardEvictions, Number(cards.tiers.evictions));
   page.Add(kCardResident, Number(cards.tiers.resident_bytes));
   page.Add(kCardCapacity, Number(cards.tiers.capacity_bytes));
   page.Add(kCardFree, Number(cards.free_bytes));
+  page.Add(kPinned, Number(cards.pinned_bytes));
 }
 
 }  // namespace

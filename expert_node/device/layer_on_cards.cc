@@ -9,21 +9,23 @@
 namespace deltafin {
 namespace {
 
-// Slices that a feeder brings before the link decides how long the next takes:
-// more than cards have stages.
-constexpr int kSteadyFrom = 8;
+// Of a feeder. To start a copy takes a few microseconds, to wake a thread tens
+// of them.
+constexpr int kCardsOfFeeder = 4;
+// Slices for each card that a feeder brings before the links decide how long
+// the next takes: more than cards have stages.
+constexpr int kSteadyFrom = 4;
 
 }  // namespace
 
-// With fewer threads than cards a thread feeds several.
 LayerOnCards::LayerOnCards(std::span<CardTier* const> tiers,
                            const CardNode& node, const CardWork& work)
     : node_(node),
       work_(work),
       plan_(work.run.plan()),
       num_feeders_(
-          std::min({static_cast<int>(tiers.size()), work.threads.num_threads(),
-                    SliceTimes::kMostFeeders})),
+          std::min({(static_cast<int>(tiers.size()) - 1) / kCardsOfFeeder + 1,
+                    work.threads.num_threads(), SliceTimes::kMostFeeders})),
       missing_(num_feeders_, node.times, SystemClock()) {
   for (CardTier* tier : tiers) {
     layers_.push_back(std::make_unique<LayerOnCard>(*tier, plan_));
@@ -84,11 +86,12 @@ void LayerOnCards::Begin() {
 
 void LayerOnCards::TakeMissing() {
   int num_tasks = num_feeders_;
-  if (node_.processor_computes) {
+  if (node_.processor_computes && missing_.HasForProcessor()) {
     const absl::Status status = work_.run.Allocate();
     if (!status.ok()) return Stop(status);
     num_tasks = std::max(num_tasks, work_.threads.num_threads());
   }
+  if (num_tasks == 1) return Feed(0);
   // No feeder's thread takes another task before all of its own are done, and
   // there are as many threads: all feeders are at work together.
   work_.threads.ParallelFor(num_tasks, [&](int64_t task, int worker) {
@@ -97,6 +100,8 @@ void LayerOnCards::TakeMissing() {
 }
 
 void LayerOnCards::Feed(int feeder) {
+  const int num_mine = (num_cards() - feeder - 1) / num_feeders_ + 1;
+  const int steady_from = kSteadyFrom * num_mine;
   int num_brought = 0;  // one after the other
   absl::Duration last;
   while (!HasStopped()) {
@@ -116,7 +121,7 @@ void LayerOnCards::Feed(int feeder) {
     if (!status.ok()) return Fail(card, status);
     const absl::Duration now = SystemClock().Elapsed();
     // From then on each waits until an earlier one is there.
-    if (++num_brought > kSteadyFrom) {
+    if (++num_brought > steady_from) {
       node_.times.AddBrought(feeder, now - last);
     }
     last = now;

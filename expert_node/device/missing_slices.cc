@@ -65,8 +65,7 @@ absl::Duration MissingSlices::EndOf(int feeder, absl::Duration now) const {
          static_cast<double>(of.slices.size()) * times_.brought(feeder);
 }
 
-std::optional<MissingSlice> MissingSlices::TakeForProcessor() {
-  MutexLock lock(mutex_);
+int MissingSlices::FeederToHelp() const {
   const absl::Duration now = clock_.Elapsed();
   int last = -1;
   for (size_t f = 0; f < feeders_.size(); ++f) {
@@ -74,14 +73,22 @@ std::optional<MissingSlice> MissingSlices::TakeForProcessor() {
     const int feeder = static_cast<int>(f);
     if (last < 0 || EndOf(feeder, now) > EndOf(last, now)) last = feeder;
   }
-  if (last < 0) return std::nullopt;
-  std::deque<MissingSlice>& slices = feeders_[last].slices;
-  const MissingSlice slice = slices.front();
-  const bool is_known = times_.brought(last) > absl::ZeroDuration();
-  if (is_known && now + times_.computed(slice.num_tokens) >= EndOf(last, now)) {
-    return std::nullopt;
-  }
-  slices.pop_front();
+  if (last < 0 || times_.brought(last) == absl::ZeroDuration()) return last;
+  const size_t num_tokens = feeders_[last].slices.front().num_tokens;
+  return now + times_.computed(num_tokens) < EndOf(last, now) ? last : -1;
+}
+
+bool MissingSlices::HasForProcessor() const {
+  MutexLock lock(mutex_);
+  return FeederToHelp() >= 0;
+}
+
+std::optional<MissingSlice> MissingSlices::TakeForProcessor() {
+  MutexLock lock(mutex_);
+  const int feeder = FeederToHelp();
+  if (feeder < 0) return std::nullopt;
+  const MissingSlice slice = feeders_[feeder].slices.front();
+  feeders_[feeder].slices.pop_front();
   return slice;
 }
 

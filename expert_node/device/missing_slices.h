@@ -54,6 +54,9 @@ class MissingSlices {
 
   void Add(int feeder, const MissingSlice& slice);
 
+  // TakeForProcessor would give one.
+  bool HasForProcessor() const;
+
   std::optional<MissingSlice> TakeForFeeder(int feeder);
   // Of the feeder that would need longest. None: there is none, or feeders will
   // be sooner. What is not known is tried.
@@ -68,10 +71,12 @@ class MissingSlices {
 
   absl::Duration EndOf(int feeder, absl::Duration now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whose next slice the processor is to take; -1: nobody's.
+  int FeederToHelp() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const SliceTimes& times_;
   const Clock& clock_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<Feeder> feeders_ ABSL_GUARDED_BY(mutex_);
 };
 

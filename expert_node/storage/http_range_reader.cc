@@ -76,9 +76,9 @@ struct Active {
   curl_off_t window_bytes = 0;           // that had come then
 };
 
-void SetRequest(CURL* easy, const HttpRequest& request) {
+void SetRequest(CURL* easy, const TransferRequest& request) {
   curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
-  if (request.method == HttpRequest::Method::kHead) {
+  if (request.method == TransferRequest::Method::kHead) {
     curl_easy_setopt(easy, CURLOPT_NOBODY, 1L);
   }
   if (!request.wanted.out.empty()) {
@@ -292,7 +292,7 @@ HttpRangeReader::HttpRangeReader(const HttpOptions& options)
 
 HttpRangeReader::~HttpRangeReader() = default;
 
-std::shared_ptr<HttpTransfer> HttpRangeReader::Start(HttpRequest request) {
+std::shared_ptr<HttpTransfer> HttpRangeReader::Start(TransferRequest request) {
   auto transfer = std::make_shared<RangeTransfer>(std::move(request));
   {
     MutexLock lock(loop_->mutex);
@@ -302,7 +302,7 @@ std::shared_ptr<HttpTransfer> HttpRangeReader::Start(HttpRequest request) {
   return transfer;
 }
 
-absl::StatusOr<HttpAnswer> HttpRangeReader::Run(HttpRequest request) {
+absl::StatusOr<HttpAnswer> HttpRangeReader::Run(TransferRequest request) {
   const auto transfer = Start(std::move(request));
   transfer->WaitUntil(absl::InfiniteFuture());
   return transfer->result();

@@ -34,7 +34,7 @@ struct HttpOptions {
   std::string ca_file;
 };
 
-struct HttpRequest {
+struct TransferRequest {
   enum class Method { kGet, kHead };
   Method method = Method::kGet;
   std::string url;                        // http or https
@@ -65,9 +65,9 @@ class HttpRangeReader {
   HttpRangeReader& operator=(const HttpRangeReader&) = delete;
 
   // Never blocks. `request.wanted.out` must live until the transfer is done.
-  std::shared_ptr<HttpTransfer> Start(HttpRequest request);
+  std::shared_ptr<HttpTransfer> Start(TransferRequest request);
   // Start and wait.
-  absl::StatusOr<HttpAnswer> Run(HttpRequest request);
+  absl::StatusOr<HttpAnswer> Run(TransferRequest request);
   // Ends `transfer` with CANCELLED unless it is done already; returns when its
   // memory is no longer written to.
   void Cancel(HttpTransfer& transfer);

@@ -17,7 +17,7 @@ namespace deltafin {
 
 class RangeTransfer final : public HttpTransfer {
  public:
-  explicit RangeTransfer(HttpRequest request) : request_(std::move(request)) {}
+  explicit RangeTransfer(TransferRequest request) : request_(std::move(request)) {}
 
   bool WaitUntil(absl::Time deadline) override {
     MutexLock lock(mutex_);
@@ -35,7 +35,7 @@ class RangeTransfer final : public HttpTransfer {
   bool cancelled() const { return cancelled_; }
 
   // The rest is for the reader's thread alone.
-  const HttpRequest& request() const { return request_; }
+  const TransferRequest& request() const { return request_; }
   // Both return false to end the transfer.
   bool TakeHeaderLine(std::string_view line);
   bool TakeBody(std::span<const uint8_t> bytes);
@@ -50,7 +50,7 @@ class RangeTransfer final : public HttpTransfer {
   bool StoreBody(std::span<const uint8_t> bytes);
   bool KeepText(std::span<const uint8_t> bytes);
 
-  const HttpRequest request_;
+  const TransferRequest request_;
   std::atomic<bool> cancelled_{false};
   std::atomic<uint64_t> received_{0};
   HttpAnswer answer_;

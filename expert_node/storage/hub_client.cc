@@ -64,7 +64,7 @@ absl::StatusOr<std::string> HubClient::ResolveRevision() {
       fmt::format("{}/api/models/{}/revision/{}", options_.access.endpoint,
                   EscapePath(model.repository), EscapePath(model.revision));
   ASSIGN_OR_RETURN(const HttpAnswer answer,
-                   Ask(HttpRequest::Method::kGet, url, "the revision"));
+                   Ask(TransferRequest::Method::kGet, url, "the revision"));
   return ParseCommit(answer.text);
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<std::vector<HubFile>> HubClient::ListFiles(
                                 EscapePath(options_.model.repository), commit);
   for (int page = 0; !url.empty(); ++page) {
     ASSIGN_OR_RETURN(const HttpAnswer answer,
-                     Ask(HttpRequest::Method::kGet, url, "the list of files"));
+                     Ask(TransferRequest::Method::kGet, url, "the list of files"));
     ASSIGN_OR_RETURN(std::vector<HubFile> more, ParseTreePage(answer.text));
     std::move(more.begin(), more.end(), std::back_inserter(files));
     if (page == kMaxPages || files.size() > kMaxFiles) {
@@ -103,7 +103,7 @@ absl::StatusOr<std::string> HubClient::Locate(const std::string& commit,
                                 EscapePath(options_.model.repository), commit,
                                 EscapePath(file.name));
   ASSIGN_OR_RETURN(const HttpAnswer answer,
-                   Ask(HttpRequest::Method::kHead, url, file.name));
+                   Ask(TransferRequest::Method::kHead, url, file.name));
   RETURN_IF_ERROR(CheckIdentity(file, commit, answer));
   if (answer.status / 100 == 2) return url;
   ASSIGN_OR_RETURN(const HttpUrl base, ParseHttpUrl(url));
@@ -159,10 +159,10 @@ absl::Status HubClient::Refusal(const HttpAnswer& answer,
   return absl::FailedPreconditionError(said);
 }
 
-absl::StatusOr<HttpAnswer> HubClient::AskOnce(HttpRequest::Method method,
+absl::StatusOr<HttpAnswer> HubClient::AskOnce(TransferRequest::Method method,
                                               std::string& url) {
   for (int hop = 0; hop <= kMaxRedirects; ++hop) {
-    HttpRequest request;
+    TransferRequest request;
     request.method = method;
     request.url = url;
     request.header_lines = HeaderLines(url);
@@ -179,7 +179,7 @@ absl::StatusOr<HttpAnswer> HubClient::AskOnce(HttpRequest::Method method,
       fmt::format("more than {} redirects", kMaxRedirects));
 }
 
-absl::StatusOr<HttpAnswer> HubClient::Ask(HttpRequest::Method method,
+absl::StatusOr<HttpAnswer> HubClient::Ask(TransferRequest::Method method,
                                           std::string& url,
                                           std::string_view what) {
   if (!IsHub(url)) {
@@ -192,7 +192,7 @@ absl::StatusOr<HttpAnswer> HubClient::Ask(HttpRequest::Method method,
   while (true) {
     url = first;
     absl::StatusOr<HttpAnswer> answer = AskOnce(method, url);
-    const bool head = method == HttpRequest::Method::kHead;
+    const bool head = method == TransferRequest::Method::kHead;
     if (answer.ok() &&
         (answer->status / 100 == 2 || (head && answer->status / 100 == 3))) {
       pace_.budget().Succeeded();

@@ -193,7 +193,7 @@ absl::StatusOr<Location> HubSource::Parts::Locate(const std::string& commit,
 absl::StatusOr<RangeOutcome> HubSource::Parts::Fetch(
     std::string& url, const WantedRange& wanted) {
   for (int hop = 0; hop <= kMaxRedirects; ++hop) {
-    HttpRequest request;
+    TransferRequest request;
     request.url = url;
     request.header_lines = client.HeaderLines(url);
     request.wanted = wanted;

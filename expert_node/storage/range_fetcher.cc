@@ -39,18 +39,18 @@ bool IsComplete(HttpTransfer& transfer) {
 }
 
 std::shared_ptr<HttpTransfer> StartTelling(HttpRangeReader& reader,
-                                           HttpRequest request,
+                                           TransferRequest request,
                                            std::shared_ptr<Done> done) {
   request.on_done = [done = std::move(done)] { done->Tell(); };
   return reader.Start(std::move(request));
 }
 
 // A second request for what is missing, beside the first.
-RangeOutcome Race(HttpRangeReader& reader, const HttpRequest& request,
+RangeOutcome Race(HttpRangeReader& reader, const TransferRequest& request,
                   HttpTransfer& first, const std::shared_ptr<Done>& done) {
   const uint64_t at = first.received();
   std::vector<uint8_t> rest(request.wanted.out.size() - at);
-  HttpRequest again = request;
+  TransferRequest again = request;
   again.wanted.offset += at;
   again.wanted.out = rest;
   const auto second = StartTelling(reader, std::move(again), done);
@@ -84,7 +84,7 @@ RangeFetcher::RangeFetcher(const SlowRangeOptions& options,
                            HttpRangeReader& reader)
     : options_(options), reader_(reader) {}
 
-RangeOutcome RangeFetcher::Fetch(const HttpRequest& request) {
+RangeOutcome RangeFetcher::Fetch(const TransferRequest& request) {
   const auto done = std::make_shared<Done>();
   const uint64_t bytes = request.wanted.out.size();
   const absl::Time start = absl::Now();

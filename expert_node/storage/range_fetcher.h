@@ -29,7 +29,7 @@ class RangeFetcher {
 
   // Blocks. The second request asks for what has not arrived; the first of the
   // two that is complete counts and the other is cancelled.
-  RangeOutcome Fetch(const HttpRequest& request);
+  RangeOutcome Fetch(const TransferRequest& request);
 
   uint64_t reissues() const { return reissues_; }
 

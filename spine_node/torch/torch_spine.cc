@@ -28,10 +28,12 @@ void ForbidReducedPrecision(int num_threads) {
   at::set_num_threads(num_threads);
 }
 
+// "cuda" is the first card: to libtorch it is whichever is current when memory
+// is taken, and computing experts on another card makes that one current.
 // Throws FAILED_PRECONDITION, with what to do, where libtorch sees no such
 // device.
 at::Device PresentDevice(const std::string& name) {
-  const at::Device device(name);
+  const at::Device device(name == "cuda" ? "cuda:0" : name);
   const bool missing =
       (device.type() == at::kCUDA && !at::globalContext().hasCUDA()) ||
       (device.type() == at::kMPS && !at::globalContext().hasMPS());

@@ -131,14 +131,20 @@ TEST_F(ExpertNodeTest, ComputesOnTheCardsThatItIsTold) {
   const LayerWork work = GeneratedWork(spec_, 2, 5, 1);
   {
     Caller caller(Channel());
-    for (int i = 0; i < 2; ++i) {
+    // The processor computes some of what is not on the card yet.
+    int num_requests = 0;
+    CardTierStats tiers;
+    do {
       caller.Send(RequestOf(work));
       const v1::LayerReply reply = caller.Receive();
       ExpectSums(reply, work);
-      EXPECT_EQ(reply.cache_misses() == 0, i == 1);
-    }
-    EXPECT_GT(node_->cards().tiers.hits, 0u);
-    EXPECT_EQ(node_->cards().tiers.hits, node_->cards().tiers.misses);
+      EXPECT_EQ(reply.cache_misses() > 0, num_requests == 0);
+      ++num_requests;
+      tiers = node_->cards().tiers;
+    } while (tiers.hits == 0 && num_requests < 100);
+    EXPECT_GT(tiers.hits, 0u);
+    EXPECT_EQ((tiers.hits + tiers.misses) % num_requests, 0u);
+    EXPECT_LT(tiers.computed, tiers.misses);
     orders.fail_from = 0;
     caller.Send(RequestOf(work));
     ExpectSums(caller.Receive(), work);

@@ -45,9 +45,11 @@ TEST_F(MissingSlicesTest, LeavesTheEndToTheFeeder) {
   MissingSlices missing(1, times_, clock_);
   for (int i = 0; i < 6; ++i) missing.Add(0, {i, i, 1});
   // The feeder would need 180 us for six, 120 for four, 90 for three.
+  EXPECT_TRUE(missing.HasForProcessor());
   EXPECT_EQ(ByProcessor(missing), 0);
   EXPECT_EQ(ByProcessor(missing), 1);
   EXPECT_EQ(ByProcessor(missing), 2);
+  EXPECT_FALSE(missing.HasForProcessor());
   EXPECT_EQ(ByProcessor(missing), -1);
   EXPECT_EQ(ByFeeder(missing, 0), 3);
 }
