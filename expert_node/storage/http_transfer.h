@@ -17,7 +17,8 @@ namespace deltafin {
 
 class RangeTransfer final : public HttpTransfer {
  public:
-  explicit RangeTransfer(TransferRequest request) : request_(std::move(request)) {}
+  explicit RangeTransfer(TransferRequest request)
+      : request_(std::move(request)) {}
 
   bool WaitUntil(absl::Time deadline) override {
     MutexLock lock(mutex_);

@@ -75,8 +75,8 @@ absl::StatusOr<std::vector<HubFile>> HubClient::ListFiles(
                                 options_.access.endpoint,
                                 EscapePath(options_.model.repository), commit);
   for (int page = 0; !url.empty(); ++page) {
-    ASSIGN_OR_RETURN(const HttpAnswer answer,
-                     Ask(TransferRequest::Method::kGet, url, "the list of files"));
+    ASSIGN_OR_RETURN(const HttpAnswer answer, Ask(TransferRequest::Method::kGet,
+                                                  url, "the list of files"));
     ASSIGN_OR_RETURN(std::vector<HubFile> more, ParseTreePage(answer.text));
     std::move(more.begin(), more.end(), std::back_inserter(files));
     if (page == kMaxPages || files.size() > kMaxFiles) {

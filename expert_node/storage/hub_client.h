@@ -48,8 +48,8 @@ class HubClient {
   // Asks until there is a success, or an error that stays; follows redirects
   // within the Hub, at most five. `url` becomes the last one asked. An answer
   // that redirects to another host is a success.
-  absl::StatusOr<HttpAnswer> Ask(TransferRequest::Method method, std::string& url,
-                                 std::string_view what);
+  absl::StatusOr<HttpAnswer> Ask(TransferRequest::Method method,
+                                 std::string& url, std::string_view what);
   absl::StatusOr<HttpAnswer> AskOnce(TransferRequest::Method method,
                                      std::string& url);
 
