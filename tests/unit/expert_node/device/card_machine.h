@@ -26,7 +26,7 @@ struct CardMachineOptions {
   int max_rows = 64;
   int num_stages = 3;
   bool processor_computes = false;  // beside the cards: as fast as it happens
-  int pins_refused_from = -1;  // of the RAM tier's memory; -1: no pinner
+  int pins_refused_from = -1;       // of the RAM tier's memory; -1: no pinner
   CardOpener open;                  // empty: cards in the host's memory
 };
 
