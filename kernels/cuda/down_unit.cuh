@@ -70,8 +70,8 @@ __device__ __forceinline__ void MultiplyDown(const LayerView& view,
   const ActivationHead* heads = &shared.heads[0][0];
   if (job.num_pairs == 1) {
     float value = 0;
-    MultiplyStripOnce(tiles, SingleActivations(limbs, heads, groups),
-                      view.multipliers, &value);
+    MultiplyStripOnce(tiles, SingleActivations({limbs, heads}, groups),
+                      shared.zeros(), view.multipliers, &value);
     AddFixed(view, job, task.pairs[0], row, value);
     return;
   }

@@ -11,7 +11,7 @@ namespace {
 constexpr int kBlocksPerMultiprocessor = 3;
 // Row blocks of down of a unit. Small units in layers of few jobs, where blocks
 // would wait for the last ones, else large ones, as to begin one takes time.
-constexpr int kFewJobsDownBlocks = 2;
+constexpr int kFewJobsDownBlocks = 4;
 constexpr int kManyJobsDownBlocks = 14;
 
 template <int kDownBlocks>

@@ -1,14 +1,14 @@
 // kernels/cuda/single_token.cuh
 //
 // MultiplyStrip for one token, which is most of decoding: the columns of the
-// matrix instruction that other tokens would have take other groups instead.
+// matrix instruction that other tokens would have take another group instead.
 // Included by one file. Private to kernels/cuda/.
 //
-// The four groups of a stage go into the same sums, group k with activations in
-// columns 2k and 2k+1 and zeros elsewhere, so lane (g, c) ends with the sums of
-// group c of rows 4g..4g+3 and only one in four conversions is for nothing.
-// Then the quad turns its 4 x 4 numbers, so that each lane runs the chain of
-// its own row.
+// Two groups go into the same sums, group j with its three limbs in columns 4j,
+// 4j+1 and 4j+2 and zeros elsewhere, so that one instruction does for all
+// limbs. Lane (g, c) ends with two limbs (c even) or one (c odd) of group c / 2
+// of rows 4g..4g+3. After four groups the quad adds and turns its numbers
+// (StripTiles::TurnQuad), and each lane runs the chain of its own row.
 #pragma once
 
 #include "kernels/cuda/strip.cuh"
@@ -16,33 +16,35 @@
 namespace deltafin::cuda {
 namespace {
 
-// 16 bytes of shared memory or, where not `wanted`, zeros.
-__device__ __forceinline__ uint4 LoadWanted(uint32_t at, bool wanted) {
-  uint4 v;
-  asm volatile(
-      "{ .reg .pred p; setp.ne.s32 p, %5, 0;"
-      "  mov.u32 %0, 0; mov.u32 %1, 0; mov.u32 %2, 0; mov.u32 %3, 0;"
-      "  @p ld.shared.v4.u32 {%0,%1,%2,%3}, [%4]; }"
-      : "=&r"(v.x), "=&r"(v.y), "=&r"(v.z), "=&r"(v.w)
-      : "r"(at), "r"(static_cast<int>(wanted))
-      : "memory");
-  return v;
-}
+constexpr int kSetGroups = 2;  // in the same sums
+constexpr int kStageSets = kStageGroups / kSetGroups;
+static_assert(kStageSets == 2);
 
-// The activations of the token's next four groups, in shared memory.
+// The activations of the token's next four groups, in shared memory. What a
+// lane has nothing of are zeros that it reads again and again.
 struct SingleActivations {
-  uint32_t limbs;  // of the lane's group of the four, g / 2
-  uint32_t head;   // of the lane's group of the four, c
+  uint32_t limbs;  // the lane's limb of its group of two
+  uint32_t head;   // of group c / 2
   int left;        // groups from the first one to the end
 
-  __device__ __forceinline__ SingleActivations(const uint8_t* all_limbs,
-                                               const ActivationHead* heads,
+  __device__ __forceinline__ SingleActivations(SharedActivations all,
                                                int groups)
       : left(groups) {
-    const int lane = threadIdx.x % 32;
-    limbs = SharedAddress(all_limbs) + lane / 8 * kActivationBytes +
-            lane / 4 % 2 * 64 + lane % 4 * 16;
-    head = SharedAddress(heads + lane % 4);
+    limbs = SharedAddress(all.limbs) + OwnGroup() * kActivationBytes +
+            Column() * 16 + LimbOffset();
+    head = SharedAddress(all.heads + Column() / 2);
+  }
+
+  // Of the lane: c; and what its column of the right operand has.
+  __device__ __forceinline__ static int Column() { return threadIdx.x % 4; }
+  __device__ __forceinline__ static int Limb() { return threadIdx.x / 4 % 4; }
+  // From the lane's part of limb 0 of a group (ActivationOffset).
+  __device__ __forceinline__ static int LimbOffset() {
+    if (Limb() == 1) return 64;
+    return Limb() == 2 ? 8 : 0;
+  }
+  __device__ __forceinline__ static int OwnGroup() {
+    return threadIdx.x / 16 % 2;
   }
 
   __device__ __forceinline__ void Step() {
@@ -52,58 +54,57 @@ struct SingleActivations {
   }
 };
 
-// Sums of four groups: rows 4g, 4g+1 and 4g+2, 4g+3.
-struct StageSums {
-  uint4 low[2];
-  uint4 high[2];
-
-  // Adds a group to those columns that `limbs` is not zero for.
-  __device__ __forceinline__ void Add(uint4 codes, uint4 limbs, Multipliers m) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const DecodedRows rows(codes, half, m);
-      low[half] = Multiply(rows, limbs.x, limbs.y, low[half]);
-      high[half] = Multiply(rows, limbs.z, limbs.w, high[half]);
-    }
-  }
-};
-
-// The stage's groups, or the `x.left` that are there. kSure: REQUIRES all are
-// there, and a stage to copy.
-template <bool kSure>
+// The stage's groups; kAll: REQUIRES all four are there, else the `x.left` that
+// are.
+template <bool kAll>
 __device__ __forceinline__ void AddStageOnce(StripTiles& tiles,
                                              const SingleActivations& x,
+                                             SharedActivations zeros,
                                              Multipliers m, float* y) {
-  const int c = threadIdx.x % 4;
-  const int own = threadIdx.x % 32 / 8;
-  StageSums sums;
-  sums.low[0] = LoadWanted(x.head, kSure || c < x.left);
-  sums.low[1] = sums.low[0];
-  sums.high[0] = sums.high[1] = uint4{0, 0, 0, 0};
-  const uint32_t own_fields = sums.low[0].w;
+  const int c = x.Column();
+  const bool has_head = c % 2 == 0;
+  const uint32_t head = has_head ? x.head : SharedAddress(zeros.heads);
+  const uint32_t weight = has_head ? 1 : m.limb2;
+  uint32_t sums[kStageSets][4];
   float factor[kStageGroups];
-  tiles.Next<kSure>();
+  tiles.Next();
+#pragma unroll
+  for (int s = 0; s < kStageSets; ++s) {
+    uint4 start = {0, 0, 0, 0};
+    if (kAll || kSetGroups * s + c / 2 < x.left) {
+      start = LoadShared16(head + s * kSetGroups * kHeadBytes);
+    }
+    uint4 of_half[2] = {start, start};
+#pragma unroll
+    for (int j = 0; j < kSetGroups; ++j) {
+      const int k = kSetGroups * s + j;
+      const bool there = kAll || k < x.left;
+      const GroupPart part = tiles.Group<Scales::kOfOneRow>(k);
+      const bool has = there && x.OwnGroup() == j && x.Limb() < 3;
+      const uint2 limbs =
+          LoadShared8((has ? x.limbs : SharedAddress(zeros.limbs)) +
+                      s * kSetGroups * kActivationBytes);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        of_half[half] = Multiply(DecodedRows(part.codes, half, m), limbs.x,
+                                 limbs.y, of_half[half]);
+      }
+      const uint32_t fields = __shfl_sync(~0u, start.w, 2 * j, 4);
+      factor[k] = FloatOf(there ? ClampFields(part.scales, fields) << 23 : 0u);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const uint4 v = of_half[half];
+      sums[s][2 * half] = v.y * m.limb1 + v.x * weight;
+      sums[s][2 * half + 1] = v.w * m.limb1 + v.z * weight;
+    }
+  }
+  uint32_t by_group[kStageGroups];
+  tiles.TurnQuad(sums, by_group);
 #pragma unroll
   for (int k = 0; k < kStageGroups; ++k) {
-    const bool there = kSure || k < x.left;
-    const GroupPart part = tiles.Group<Scales::kOfOneRow>(k);
-    sums.Add(part.codes, LoadWanted(x.limbs, there && own == k), m);
-    const uint32_t fields = __shfl_sync(~0u, own_fields, k, 4);
-    factor[k] = FloatOf(there ? ClampFields(part.scales, fields) << 23 : 0u);
-  }
-  float by_row[4];
-  float by_group[4];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const uint4 low = sums.low[half];
-    const uint4 high = sums.high[half];
-    by_row[2 * half] = CombinedSum(low.x, low.y, high.x, m);
-    by_row[2 * half + 1] = CombinedSum(low.z, low.w, high.z, m);
-  }
-  tiles.TurnQuad(by_row, by_group);
-#pragma unroll
-  for (int k = 0; k < kStageGroups; ++k) {
-    *y = fmaf(by_group[k], factor[k], *y);
+    const auto sum = static_cast<float>(static_cast<int32_t>(by_group[k]));
+    *y = fmaf(sum, factor[k], *y);
   }
 }
 
@@ -111,13 +112,13 @@ __device__ __forceinline__ void AddStageOnce(StripTiles& tiles,
 // (g, c), in ascending order. x.left: as in MultiplyStrip.
 __device__ __forceinline__ void MultiplyStripOnce(StripTiles& tiles,
                                                   SingleActivations x,
+                                                  SharedActivations zeros,
                                                   Multipliers m, float* y) {
 #pragma unroll 1
-  for (; x.left >= kStageGroups && tiles.to_copy() > 0; x.Step()) {
-    AddStageOnce<true>(tiles, x, m, y);
+  for (; x.left >= kStageGroups; x.Step()) {
+    AddStageOnce<true>(tiles, x, zeros, m, y);
   }
-#pragma unroll 1
-  for (; x.left > 0; x.Step()) AddStageOnce<false>(tiles, x, m, y);
+  if (x.left > 0) AddStageOnce<false>(tiles, x, zeros, m, y);
 }
 
 }  // namespace

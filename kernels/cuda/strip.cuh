@@ -131,20 +131,16 @@ __device__ __forceinline__ void MultiplyStrip(StripTiles& tiles, int groups,
                                               float y[4]) {
   int left = groups;
 #pragma unroll 1
-  for (; left >= kStageGroups && tiles.to_copy() > 0; left -= kStageGroups) {
-    tiles.Next<true>();
+  for (; left >= kStageGroups; left -= kStageGroups) {
+    tiles.Next();
 #pragma unroll
     for (int i = 0; i < kStageGroups; ++i) AddStageGroup(tiles, x, i, m, y);
     x.Step();
   }
+  if (left == 0) return;
+  tiles.Next();
 #pragma unroll 1
-  for (; left > 0; left -= kStageGroups) {
-    tiles.Next<false>();
-    const int there = min(left, kStageGroups);
-#pragma unroll 1
-    for (int i = 0; i < there; ++i) AddStageGroup(tiles, x, i, m, y);
-    x.Step();
-  }
+  for (int i = 0; i < left; ++i) AddStageGroup(tiles, x, i, m, y);
 }
 
 }  // namespace

@@ -42,6 +42,15 @@ __device__ __forceinline__ uint4 LoadShared16(uint32_t at) {
   return v;
 }
 
+__device__ __forceinline__ uint2 LoadShared8(uint32_t at) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "r"(at)
+               : "memory");
+  return v;
+}
+
 __device__ __forceinline__ uint32_t LoadShared4(uint32_t at) {
   uint32_t v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at) : "memory");
@@ -115,20 +124,11 @@ class StripTiles {
     }
   }
 
-  // Full stages whose copies have not begun.
-  __device__ __forceinline__ int to_copy() const { return to_copy_; }
-
   // Waits for the next stage; the one before takes another copy.
-  // kSure: REQUIRES to_copy() > 0.
-  template <bool kSure>
   __device__ __forceinline__ void Next() {
     asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
     __syncwarp();  // all lanes' copies are there, and the last stage was read
-    if (kSure) {
-      Copy(read_stage_);
-    } else {
-      CopyIfAny(read_stage_);
-    }
+    CopyIfAny(read_stage_);
     read_stage_ += kStageBytes;
     if (read_stage_ == first_stage_ + kStages * kStageBytes) {
       read_stage_ = first_stage_;
@@ -146,20 +146,29 @@ class StripTiles {
                 : LoadShared4(scales + 4 * g + i * kTileRows)};
   }
 
-  // Turns the 4 x 4 numbers of a quad, lane c's in[k] to lane k's out[c], in
-  // the place of the stage's first codes. REQUIRES: the lane has read them.
-  __device__ __forceinline__ void TurnQuad(const float in[4],
-                                           float out[4]) const {
-    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(Place()),
-                 "f"(in[0]), "f"(in[1]), "f"(in[2]), "f"(in[3])
-                 : "memory");
+  // Sums of a stage's groups 2s and 2s+1 lie in the lanes of a quad: lane c has
+  // in[s][k], half of what row k of the quad has of group 2s + c/2, the lane
+  // beside it the other half. Adds and turns them: lane k gets row k's out[i]
+  // of group i. In the place of the stage's first codes. REQUIRES: the lane has
+  // read its own.
+  __device__ __forceinline__ void TurnQuad(const uint32_t in[2][4],
+                                           uint32_t out[4]) const {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(
+                       Place() + s * kGroupCodeBytes),
+                   "r"(in[s][0]), "r"(in[s][1]), "r"(in[s][2]), "r"(in[s][3])
+                   : "memory");
+    }
     __syncwarp();
-    // Number c of the place of lane (g, k), which is chunk g ^ 2k of octet k.
+    // Number k of the place of lane (g, c), which is chunk g ^ 2c of octet c.
     const uint32_t number = read_stage_ + Lane() * 4;
 #pragma unroll
-    for (int k = 0; k < 4; ++k) {
-      out[k] =
-          __uint_as_float(LoadShared4((number ^ k * 32) + k * kOctetBytes));
+    for (int i = 0; i < 4; ++i) {
+      const int c = i % 2 * 2;
+      const uint32_t group = number + i / 2 * kGroupCodeBytes;
+      out[i] = LoadShared4((group ^ c * 32) + c * kOctetBytes) +
+               LoadShared4((group ^ (c + 1) * 32) + (c + 1) * kOctetBytes);
     }
   }
 

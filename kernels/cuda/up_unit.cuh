@@ -106,8 +106,8 @@ __device__ __forceinline__ void MultiplyUp(const LayerView& view,
     __syncthreads();
     if (busy && num_tokens == 1) {
       MultiplyStripOnce(tiles,
-                        SingleActivations(limbs, shared.latent_heads, count),
-                        view.multipliers, &row);
+                        SingleActivations({limbs, shared.latent_heads}, count),
+                        shared.zeros(), view.multipliers, &row);
     } else if (busy) {
       MultiplyStrip(tiles, count,
                     LaneActivations({limbs, shared.latent_heads},
