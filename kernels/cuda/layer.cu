@@ -14,7 +14,8 @@ constexpr int kBlocksPerMultiprocessor = 3;
 constexpr int kFewJobsDownBlocks = 4;
 constexpr int kManyJobsDownBlocks = 14;
 
-template <int kDownBlocks>
+// kOneToken: the layer has one; the code for more would only be in the way.
+template <int kDownBlocks, bool kOneToken>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     RunLayer(LayerView view) {
   Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
@@ -34,14 +35,23 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   for (int slot = 0; shared.tasks[slot].work != Work::kNone; slot ^= 1) {
     const Assignment assigned = BeginUnit(view, slot, shared);
     if (assigned.task.work == Work::kDown) {
-      RunDown<kDownBlocks>(view, assigned, tiles, shared);
+      RunDown<kDownBlocks, kOneToken>(view, assigned, tiles, shared);
     } else {
-      RunUp<kDownBlocks>(view, assigned, tiles, shared);
+      RunUp<kDownBlocks, kOneToken>(view, assigned, tiles, shared);
     }
   }
 }
 
 using Kernel = void (*)(LayerView);
+
+constexpr Kernel kKernels[] = {RunLayer<kFewJobsDownBlocks, true>,
+                               RunLayer<kFewJobsDownBlocks, false>,
+                               RunLayer<kManyJobsDownBlocks, false>};
+
+Kernel KernelOf(const LayerView& view) {
+  if (!view.few_jobs) return kKernels[2];
+  return view.num_tokens == 1 ? kKernels[0] : kKernels[1];
+}
 
 // Blocks of `kernel` that a multiprocessor of the current card holds.
 cudaError_t BlocksOf(Kernel kernel, int* blocks) {
@@ -58,8 +68,6 @@ cudaError_t PlanLaunches(LayerView* view) {
   int card = 0;
   int multiprocessors = 0;
   int major = 0;
-  int few = 0;
-  int many = 0;
   cudaError_t error = cudaGetDevice(&card);
   if (error == cudaSuccess) {
     error = cudaDeviceGetAttribute(&multiprocessors,
@@ -69,22 +77,20 @@ cudaError_t PlanLaunches(LayerView* view) {
     error =
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, card);
   }
-  if (error == cudaSuccess) {
-    error = BlocksOf(RunLayer<kFewJobsDownBlocks>, &few);
+  int fewest = kBlocksPerMultiprocessor;
+  for (const Kernel kernel : kKernels) {
+    int blocks = 0;
+    if (error == cudaSuccess) error = BlocksOf(kernel, &blocks);
+    fewest = blocks < fewest ? blocks : fewest;
   }
-  if (error == cudaSuccess) {
-    error = BlocksOf(RunLayer<kManyJobsDownBlocks>, &many);
-  }
-  view->blocks = (few < many ? few : many) * multiprocessors;
+  view->blocks = fewest * multiprocessors;
   view->chained = major >= 9;
   return error;
 }
 
 cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream) {
-  const Kernel kernel = view.few_jobs ? RunLayer<kFewJobsDownBlocks>
-                                      : RunLayer<kManyJobsDownBlocks>;
-  return LaunchChained(kernel, view.blocks, kThreads, sizeof(Shared), view,
-                       stream);
+  return LaunchChained(KernelOf(view), view.blocks, kThreads, sizeof(Shared),
+                       view, stream);
 }
 
 }  // namespace deltafin::cuda

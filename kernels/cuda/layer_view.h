@@ -15,7 +15,8 @@ inline constexpr int kUpRows =
     128;  // gate rows, and as many up rows, of a unit
 inline constexpr int kSliceGroups = kSliceColumns / kMxfp4Group;
 
-// One slice of one expert for up to four of its tokens.
+// One slice of one expert for up to four of its tokens; where the layer has one
+// token, for that one.
 struct Job {
   const uint8_t* slice;
   int32_t columns;     // of the slice
@@ -74,6 +75,9 @@ struct LayerView {
   Activations inner;   // rows are job * kProductTokens + its token, groups
                        // those of a slice
 
+  DELTAFIN_HOST_DEVICE int tokens_of_job() const {
+    return num_tokens == 1 ? 1 : kProductTokens;
+  }
   DELTAFIN_HOST_DEVICE int up_units() const {
     const int columns = shape.slice_columns(0);
     return (columns + kUpRows - 1) / kUpRows;
@@ -89,7 +93,8 @@ inline int SlicesOfRecord(const CudaExpertLimits& limits) {
 inline int MaxJobs(const CudaExpertLimits& limits) {
   const int pairs = limits.max_tokens * limits.top_k;
   const int experts = pairs < limits.num_experts ? pairs : limits.num_experts;
-  return (experts + pairs / kProductTokens) * SlicesOfRecord(limits);
+  const int most = experts + pairs / kProductTokens;
+  return (most < limits.top_k ? limits.top_k : most) * SlicesOfRecord(limits);
 }
 
 }  // namespace deltafin::cuda

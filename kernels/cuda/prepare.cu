@@ -54,13 +54,13 @@ __device__ void WriteJobs(const LayerView& view, int expert, int first_pair,
   const size_t begin = view.shape.slice_offset(record.run.first);
   for (int s = 0; s < record.run.count; ++s) {
     const int slice = record.run.first + s;
-    for (int pair = 0; pair < num_pairs; pair += kProductTokens) {
+    for (int pair = 0; pair < num_pairs; pair += view.tokens_of_job()) {
       const int left = num_pairs - pair;
       view.ready[job] = 0;
       view.jobs[job++] = {
           record.slices + (view.shape.slice_offset(slice) - begin),
           view.shape.slice_columns(slice), expert, first_pair + pair,
-          left < kProductTokens ? left : kProductTokens};
+          left < view.tokens_of_job() ? left : view.tokens_of_job()};
     }
   }
 }
@@ -72,7 +72,8 @@ __device__ void MakeJobs(const LayerView& view, int* count) {
     const int expert = base + static_cast<int>(threadIdx.x);
     const bool real = expert < view.num_experts;
     const int pairs = real ? count[expert] : 0;
-    const int passes = (pairs + kProductTokens - 1) / kProductTokens;
+    const int passes =
+        (pairs + view.tokens_of_job() - 1) / view.tokens_of_job();
     const int jobs = passes == 0 ? 0 : passes * view.records[expert].run.count;
     Counts all = {0, 0};
     const Counts first = SumBefore({pairs, jobs}, &all);

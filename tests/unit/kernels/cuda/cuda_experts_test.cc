@@ -177,6 +177,18 @@ TEST_F(CudaExpertsTest, AddsNothingForExpertsThatAreNotThere) {
   EXPECT_EQ(ok_, 2);
 }
 
+TEST_F(CudaExpertsTest, ATokenMayWantAnExpertSeveralTimes) {
+  for (const int tokens : {1, 2, 5}) {
+    CudaLayerCase c =
+        MakeLayerCase(ExpertKind::kOrdinary, {96, 288}, 7, 7, tokens, &random_);
+    for (size_t i = 0; i < c.routes.size(); ++i) {
+      c.routes[i].expert = i % 7 < 5 ? 1 : 4;
+    }
+    ExpectTheDefinedSums(c);
+  }
+  EXPECT_EQ(ok_, 3);
+}
+
 TEST_F(CudaExpertsTest, ReportsTheLowestTokenThatIsNotFinite) {
   CudaLayerCase c =
       MakeLayerCase(ExpertKind::kOrdinary, {96, 288}, 3, 3, 21, &random_);
