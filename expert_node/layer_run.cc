@@ -162,9 +162,13 @@ bool LayerRun::StopIfCancelled() {
 // back, so that the slices behind it find room.
 void LayerRun::RunUnit(SliceLease& lease, int unit_index, int worker) {
   if (stop_.load(std::memory_order_relaxed)) return;
-  if (StopIfCancelled()) return;
+  // Others may wait for room that nobody is going to make after a stop.
+  if (StopIfCancelled()) return lease.Abandon();
   const absl::StatusOr<const uint8_t*> slice = WaitForSlice(lease, unit_index);
-  if (!slice.ok()) return Stop(slice.status());
+  if (!slice.ok()) {
+    Stop(slice.status());
+    return lease.Abandon();
+  }
   const WorkUnit& unit = plan_.units[unit_index];
   const ExpertGroup& group = plan_.groups[unit.group];
   if (!list_is_bad_[group.token_list] && !error_.IsBelow(group.expert)) {

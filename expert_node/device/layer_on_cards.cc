@@ -152,7 +152,7 @@ void LayerOnCards::Compute(int worker) {
     node_.times.AddComputed(next->num_tokens, SystemClock().Elapsed() - begin);
     lease_->Release(next->index);
     layers_[card_of_[next->unit]]->CountComputed();
-    if (work_.run.error().any()) stop_ = true;
+    if (work_.run.error().any()) End();
   }
 }
 
@@ -195,18 +195,28 @@ KernelStatus LayerOnCards::Finish() {
 }
 
 void LayerOnCards::Fail(int card, const absl::Status& why) {
-  MutexLock lock(mutex_);
-  if (failed_card_ < 0) {
-    failed_card_ = card;
-    failure_ = why;
+  {
+    MutexLock lock(mutex_);
+    if (failed_card_ < 0) {
+      failed_card_ = card;
+      failure_ = why;
+    }
   }
-  stop_ = true;
+  End();
 }
 
 void LayerOnCards::Stop(const absl::Status& why) {
-  MutexLock lock(mutex_);
-  if (status_.ok()) status_ = why;
+  {
+    MutexLock lock(mutex_);
+    if (status_.ok()) status_ = why;
+  }
+  End();
+}
+
+// Threads may wait for room that nobody is going to make now.
+void LayerOnCards::End() {
   stop_ = true;
+  lease_->Abandon();
 }
 
 }  // namespace deltafin

@@ -86,6 +86,7 @@ class LayerOnCards {
   KernelStatus Finish();
   void Fail(int card, const absl::Status& why);
   void Stop(const absl::Status& why);
+  void End();
 
   int num_cards() const { return static_cast<int>(layers_.size()); }
   int FeederOf(int card) const { return card % num_feeders_; }

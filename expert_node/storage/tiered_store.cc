@@ -50,15 +50,22 @@ struct SliceLease::Shared {
 };
 
 SliceLease::~SliceLease() {
+  Abandon();
+  MutexLock lock(store_.mutex_);
+  for (Shared::Unit& unit : shared_->units) {
+    if (auto* entry = unit.entry.exchange(nullptr)) store_.Unpin(entry);
+  }
+  store_.slot_available_.NotifyAll();
+}
+
+void SliceLease::Abandon() {
   MutexLock lock(store_.mutex_);
   shared_->abandoned = true;
   std::erase_if(store_.fetches_, [this](const TieredStore::Fetch& fetch) {
     return fetch.lease == shared_;
   });
-  for (Shared::Unit& unit : shared_->units) {
-    if (auto* entry = unit.entry.exchange(nullptr)) store_.Unpin(entry);
-  }
   store_.slot_available_.NotifyAll();
+  store_.slice_settled_.NotifyAll();
 }
 
 absl::StatusOr<const uint8_t*> SliceLease::Wait(int index) {
@@ -69,6 +76,9 @@ absl::StatusOr<const uint8_t*> SliceLease::Wait(int index) {
     MutexLock lock(store_.mutex_);
     while ((entry = slot.load()) == nullptr ||
            entry->state() == State::kFilling) {
+      if (entry == nullptr && shared_->abandoned) {
+        return absl::CancelledError("nobody wants this slice any more");
+      }
       store_.slice_settled_.Wait(store_.mutex_);
     }
   }

@@ -78,6 +78,9 @@ class SliceLease {
   absl::StatusOr<const uint8_t*> Wait(int index);
   // Wait would not block. Thread-safe.
   bool IsReady(int index) const;
+  // Nobody wants what was not begun any more: Wait for it ends with CANCELLED,
+  // also where it blocks already. Thread-safe.
+  void Abandon();
   // Gives the slice back. REQUIRES: its bytes are used no more.
   void Release(int index);
 

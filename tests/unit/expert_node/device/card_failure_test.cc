@@ -18,8 +18,10 @@ const std::vector<int64_t>& WantedSums(int i) {
 
 // Runs works 0 and 1 on cards whose first is to fail at call `fail_from`.
 // Returns the calls that it saw.
-int RunTwo(int num_cards, int fail_from, bool processor_computes = false) {
+int RunTwo(int num_cards, int fail_from, bool processor_computes = false,
+           int ram_experts = 8) {
   CardMachineOptions options;
+  options.ram_experts = ram_experts;
   options.num_cards = num_cards;
   options.card_slots = 8;
   options.processor_computes = processor_computes;
@@ -55,6 +57,13 @@ TEST(CardFailureTest, TheOtherCardGoesOn) {
 TEST(CardFailureTest, WhatTheProcessorHadComputedDoesNotCountTwice) {
   for (int call = 0; call < 30; ++call) RunTwo(1, call, true);
   for (int call = 0; call < 30; call += 3) RunTwo(2, call, true);
+}
+
+// What a card reads when it fails is room that others wait for.
+TEST(CardFailureTest, NobodyWaitsForTheRoomOfACardThatFailed) {
+  for (int call = 0; call < 60; ++call) {
+    RunTwo(1 + call % 2, call, call % 3 != 0, /*ram_experts=*/1);
+  }
 }
 
 TEST(CardFailureTest, CountsOfACardThatFailedStay) {

@@ -148,6 +148,28 @@ TEST_F(TieredStoreTest, TellsEveryWaiterOfAFailureAndReadsAgainNextTime) {
   Use(WholeExperts({3}));
 }
 
+TEST_F(TieredStoreTest, AnAbandonedLeaseKeepsNobodyWaiting) {
+  Make(1);
+  const std::vector<SliceKey> keys = WholeExperts({0, 1});
+  for (const bool waits_before : {true, false}) {
+    auto lease = store_->Acquire(keys);
+    // All room is taken by what is not released.
+    for (int i = 0; i < kSlices; ++i) ASSERT_TRUE(lease->Wait(i).ok());
+    EXPECT_TRUE(lease->IsReady(0));
+    EXPECT_FALSE(lease->IsReady(kSlices));
+    if (!waits_before) lease->Abandon();
+    std::thread user([&] {
+      EXPECT_EQ(lease->Wait(2 * kSlices - 1).status().code(),
+                absl::StatusCode::kCancelled);
+    });
+    if (waits_before) lease->Abandon();
+    user.join();
+    EXPECT_TRUE(lease->Wait(0).ok());  // it is still there
+    lease.reset();
+  }
+  Use(keys);
+}
+
 TEST_F(TieredStoreTest, ForgetsReadsOfADroppedLeaseThatHaveNotBegun) {
   Make(2, /*num_readers=*/1);
   lower_->Hold();
