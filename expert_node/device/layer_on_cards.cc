@@ -103,7 +103,8 @@ void LayerOnCards::Feed(int feeder) {
   const int num_mine = (num_cards() - feeder - 1) / num_feeders_ + 1;
   const int steady_from = kSteadyFrom * num_mine;
   int num_brought = 0;  // one after the other
-  absl::Duration last;
+  bool is_steady = false;
+  absl::Duration first, last;
   while (!HasStopped()) {
     const std::optional<MissingSlice> next = missing_.TakeForFeeder(feeder);
     if (!next) break;
@@ -114,6 +115,7 @@ void LayerOnCards::Feed(int feeder) {
     }
     const uint8_t* const bytes = WaitFor(*next);
     if (bytes == nullptr) return;
+    if (num_brought == 0) first = SystemClock().Elapsed();
     const int card = card_of_[next->unit];
     const bool is_pinned = node_.pins.Covers(bytes, SizeOf(next->unit));
     const absl::Status status =
@@ -123,12 +125,19 @@ void LayerOnCards::Feed(int feeder) {
     // From then on each waits until an earlier one is there.
     if (++num_brought > steady_from) {
       node_.times.AddBrought(feeder, now - last);
+      is_steady = true;
     }
     last = now;
   }
   if (!ForCardsOf(feeder, &LayerOnCard::Flush)) return;
   // The processor's threads may wait for the room of what was brought last.
-  ForCardsOf(feeder, &LayerOnCard::FinishCopies);
+  if (!ForCardsOf(feeder, &LayerOnCard::FinishCopies)) return;
+  // With few slices this is a little too long, but better than what was true
+  // long ago.
+  if (num_brought > 0 && !is_steady) {
+    node_.times.AddBrought(feeder,
+                           (SystemClock().Elapsed() - first) / num_brought);
+  }
 }
 
 bool LayerOnCards::ForCardsOf(int feeder, absl::Status (LayerOnCard::*call)()) {
