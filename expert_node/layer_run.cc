@@ -86,7 +86,7 @@ void LayerRun::CutPasses() {
 void LayerRun::StartOver() {
   for (Pass& pass : passes_) {
     pass.bad_token = -1;
-    pass.prepared_once = std::make_unique<absl::once_flag>();
+    pass.prepared_once = std::make_unique<std::once_flag>();
   }
   list_is_bad_.assign(plan_.token_lists.size(), 0);
   touched_.assign(machine_.num_threads * plan_.row_tokens.size(), 0);
@@ -182,7 +182,7 @@ void LayerRun::RunSlice(int unit_index, const uint8_t* slice, int worker) {
   const ExpertGroup& group = plan_.groups[unit.group];
   for (int p = first_pass_[group.token_list];
        p < first_pass_[group.token_list + 1]; ++p) {
-    absl::call_once(*passes_[p].prepared_once, [&] { Prepare(p); });
+    std::call_once(*passes_[p].prepared_once, [&] { Prepare(p); });
     if (passes_[p].bad_token >= 0) {
       error_.Report({group.expert, 0, unit.slice, KernelStatus::kNotFinite});
       return;

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "absl/base/call_once.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/aligned_buffer.h"
@@ -114,7 +114,7 @@ class LayerRun {
     int num_tokens = 0;
     size_t prepared = 0;  // offset in the workspace
     int bad_token = -1;   // first that is not finite, index in the list
-    std::unique_ptr<absl::once_flag> prepared_once;  // by RunSlice
+    std::unique_ptr<std::once_flag> prepared_once;  // by RunSlice
   };
 
   void CutPasses();
