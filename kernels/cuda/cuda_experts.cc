@@ -2,6 +2,8 @@
 #include "kernels/cuda/cuda_experts.h"
 
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "kernels/cuda/cuda_check.h"
@@ -16,6 +18,30 @@ constexpr cuda::Errors kNoErrors = {~0u, 0, ~0ull};
 // Units of gate and up that are ahead of those of down, beyond what all blocks
 // hold at once.
 constexpr int kSpareJobs = 8;
+constexpr size_t kHandedWords =
+    size_t{cuda::kMaxOneTokenJobs} * cuda::kSliceGroups * 32;
+
+// Cards whose layers of one token have a kernel of their own, for one object
+// each (LaunchOneToken). Thread-safe.
+class OneTokenCards {
+ public:
+  static OneTokenCards& Get() {
+    static OneTokenCards cards;
+    return cards;
+  }
+  bool Claim(int card) {
+    const std::lock_guard lock(mutex_);
+    return claimed_.insert(card).second;
+  }
+  void Release(int card) {
+    const std::lock_guard lock(mutex_);
+    claimed_.erase(card);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<int> claimed_;
+};
 
 // Parts of one allocation, each on 256 bytes.
 class Carver {
@@ -45,8 +71,10 @@ struct CudaExperts::State {
     return Succeeded(error, card, doing, why);
   }
   void Carve(Carver* carver);
+  bool LaunchOne(bool adds, std::string* why);
 
   int card = 0;
+  bool has_one_token = false;  // claimed
   CudaExpertLimits limits;
   std::unique_ptr<CudaMemory> memory;
   cudaStream_t stream = nullptr;
@@ -59,9 +87,11 @@ struct CudaExperts::State {
 };
 
 CudaExperts::State::~State() {
-  if (stream == nullptr || cudaSetDevice(card) != cudaSuccess) return;
-  cudaStreamSynchronize(stream);
-  cudaStreamDestroy(stream);
+  if (stream != nullptr && cudaSetDevice(card) == cudaSuccess) {
+    cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  }
+  if (has_one_token) OneTokenCards::Get().Release(card);
 }
 
 void CudaExperts::State::Carve(Carver* carver) {
@@ -78,6 +108,8 @@ void CudaExperts::State::Carve(Carver* carver) {
   carver->Take(&view.jobs, jobs);
   carver->Take(&view.counts, 1);
   carver->Take(&view.ready, jobs);
+  carver->Take(&view.handed, kHandedWords);
+  carver->Take(&view.cleared, 1);
   carver->Take(&view.errors, 1);
   carver->Take(&view.latent.limbs, rows * cuda::kActivationBytes);
   carver->Take(&view.latent.heads, rows);
@@ -100,6 +132,9 @@ bool CudaExperts::State::Start(std::string* why) {
     return false;
   }
   view.situ = limits.situ;
+  has_one_token = OneTokenCards::Get().Claim(card);
+  if (!has_one_token) view.one_token_jobs = 0;
+  view.slices_of_record = cuda::SlicesOfRecord(limits);
   view.lead = view.blocks / view.up_units() + kSpareJobs;
   return Check(cudaMemset(memory->data(), 0, memory->size()), "clearing memory",
                why) &&
@@ -135,6 +170,21 @@ bool CudaExperts::SetRecords(const CudaExpertRecord* records,
                  "copying the table of records", why);
 }
 
+bool CudaExperts::State::LaunchOne(bool adds, std::string* why) {
+  if (!Check(cudaSetDevice(card), "choosing it", why)) return false;
+  if (++view.call == 0) {  // after four billion of them
+    view.call = 1;
+    if (!Check(cudaMemsetAsync(view.handed, 0,
+                               kHandedWords * sizeof(*view.handed), stream),
+               "clearing memory", why)) {
+      return false;
+    }
+  }
+  if (!adds) view.clearings += view.multiprocessors;
+  return Check(cuda::LaunchOneToken(view, stream), "starting a layer's experts",
+               why);
+}
+
 bool CudaExperts::Enqueue(const CudaExpertCall& call, std::string* why) {
   State& s = *state_;
   s.view.x = call.x;
@@ -146,9 +196,12 @@ bool CudaExperts::Enqueue(const CudaExpertCall& call, std::string* why) {
   s.view.records = has_table ? call.records : s.records;
   s.view.num_experts = has_table ? call.num_records : s.limits.num_experts;
   s.view.top_k = call.top_k > 0 ? call.top_k : s.limits.top_k;
-  s.view.few_jobs =
-      call.num_tokens * s.view.top_k * cuda::SlicesOfRecord(s.limits) <=
-      s.view.blocks;
+  const int most_jobs =
+      call.num_tokens * s.view.top_k * s.view.slices_of_record;
+  if (call.num_tokens == 1 && most_jobs <= s.view.one_token_jobs) {
+    return s.LaunchOne(call.adds, why);
+  }
+  s.view.few_jobs = most_jobs <= s.view.blocks;
   return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
          s.Check(cuda::LaunchPrepare(s.view, s.stream), "starting a layer",
                  why) &&

@@ -91,7 +91,7 @@ struct CudaExpertRoute {
 
 // All addresses on the card.
 struct CudaExpertCall {
-  const float* x = nullptr;                 // [num_tokens, L]
+  const float* x = nullptr;  // [num_tokens, L], at a multiple of 16
   const CudaExpertRoute* routes = nullptr;  // [num_tokens, top_k]
   int num_tokens = 0;                       // 1 .. max_tokens
   int64_t* sums = nullptr;  // [num_tokens, L] fixed point (scale 2^40); written

@@ -60,7 +60,6 @@ __device__ void AddFixedOfAll(const LayerView& view, const Task& task, int row,
 }
 
 // The warp's strip of a row block of down, with its sums. row: the lane's.
-template <bool kOneToken>
 __device__ __forceinline__ void MultiplyDown(const LayerView& view,
                                              const Task& task,
                                              StripTiles& tiles, int row,
@@ -69,7 +68,7 @@ __device__ __forceinline__ void MultiplyDown(const LayerView& view,
   const int groups = job.columns / kMxfp4Group;
   const uint8_t* limbs = &shared.limbs[0][0][0];
   const ActivationHead* heads = &shared.heads[0][0];
-  if (kOneToken || job.num_pairs == 1) {
+  if (job.num_pairs == 1) {
     float value = 0;
     MultiplyStripOnce(tiles, SingleActivations({limbs, heads}, groups),
                       shared.zeros(), view.multipliers, &value);
@@ -86,7 +85,7 @@ __device__ __forceinline__ void MultiplyDown(const LayerView& view,
 
 // Row blocks of down. A lane of a block of 256 rows adds to the row that has
 // the number of its thread there.
-template <int kDownBlocks, bool kOneToken>
+template <int kDownBlocks>
 __device__ void RunDown(const LayerView& view, const Assignment& assigned,
                         StripTiles& tiles, Shared& shared) {
   static_assert(kThreads == kTileBlockRows);
@@ -102,8 +101,8 @@ __device__ void RunDown(const LayerView& view, const Assignment& assigned,
 #pragma unroll 1
     for (; row < stop; row += kTileBlockRows) {
       if (busy) {
-        MultiplyDown<kOneToken>(view, task, tiles,
-                                row + static_cast<int>(threadIdx.x), shared);
+        MultiplyDown(view, task, tiles, row + static_cast<int>(threadIdx.x),
+                     shared);
       }
     }
     more = row < DownEnd<kDownBlocks>(view, task);

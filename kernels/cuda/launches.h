@@ -13,6 +13,16 @@ namespace deltafin::cuda {
 // the sums.
 cudaError_t LaunchPrepare(const LayerView& view, cudaStream_t stream);
 
+// Sets what begins with one_token for the view's shape on the current card,
+// `card`.
+cudaError_t PlanOneToken(int card, LayerView* view);
+
+// A layer of one token, without LaunchPrepare. Blocks wait for each other, and
+// the card must hold all at once: two of these on one card could stop each
+// other. REQUIRES: top_k * slices_of_record is at most one_token_jobs; x is at
+// a multiple of 16.
+cudaError_t LaunchOneToken(const LayerView& view, cudaStream_t stream);
+
 // Sets blocks and chained for the current card.
 cudaError_t PlanLaunches(LayerView* view);
 

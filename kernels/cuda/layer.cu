@@ -14,8 +14,7 @@ constexpr int kBlocksPerMultiprocessor = 3;
 constexpr int kFewJobsDownBlocks = 4;
 constexpr int kManyJobsDownBlocks = 14;
 
-// kOneToken: the layer has one; the code for more would only be in the way.
-template <int kDownBlocks, bool kOneToken>
+template <int kDownBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
     RunLayer(LayerView view) {
   Shared& shared = *reinterpret_cast<Shared*>(shared_memory);
@@ -35,22 +34,20 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   for (int slot = 0; shared.tasks[slot].work != Work::kNone; slot ^= 1) {
     const Assignment assigned = BeginUnit(view, slot, shared);
     if (assigned.task.work == Work::kDown) {
-      RunDown<kDownBlocks, kOneToken>(view, assigned, tiles, shared);
+      RunDown<kDownBlocks>(view, assigned, tiles, shared);
     } else {
-      RunUp<kDownBlocks, kOneToken>(view, assigned, tiles, shared);
+      RunUp<kDownBlocks>(view, assigned, tiles, shared);
     }
   }
 }
 
 using Kernel = void (*)(LayerView);
 
-constexpr Kernel kKernels[] = {RunLayer<kFewJobsDownBlocks, true>,
-                               RunLayer<kFewJobsDownBlocks, false>,
-                               RunLayer<kManyJobsDownBlocks, false>};
+constexpr Kernel kKernels[] = {RunLayer<kFewJobsDownBlocks>,
+                               RunLayer<kManyJobsDownBlocks>};
 
 Kernel KernelOf(const LayerView& view) {
-  if (!view.few_jobs) return kKernels[2];
-  return view.num_tokens == 1 ? kKernels[0] : kKernels[1];
+  return view.few_jobs ? kKernels[0] : kKernels[1];
 }
 
 // Blocks of `kernel` that a multiprocessor of the current card holds.
@@ -84,8 +81,9 @@ cudaError_t PlanLaunches(LayerView* view) {
     fewest = blocks < fewest ? blocks : fewest;
   }
   view->blocks = fewest * multiprocessors;
+  view->multiprocessors = multiprocessors;
   view->chained = major >= 9;
-  return error;
+  return error == cudaSuccess ? PlanOneToken(card, view) : error;
 }
 
 cudaError_t LaunchLayer(const LayerView& view, cudaStream_t stream) {

@@ -56,8 +56,8 @@ struct SingleActivations {
 
 // The stage's groups; kAll: REQUIRES all four are there, else the `x.left` that
 // are.
-template <bool kAll>
-__device__ __forceinline__ void AddStageOnce(StripTiles& tiles,
+template <bool kAll, typename Tiles>
+__device__ __forceinline__ void AddStageOnce(Tiles& tiles,
                                              const SingleActivations& x,
                                              SharedActivations zeros,
                                              Multipliers m, float* y) {
@@ -79,7 +79,7 @@ __device__ __forceinline__ void AddStageOnce(StripTiles& tiles,
     for (int j = 0; j < kSetGroups; ++j) {
       const int k = kSetGroups * s + j;
       const bool there = kAll || k < x.left;
-      const GroupPart part = tiles.Group<Scales::kOfOneRow>(k);
+      const GroupPart part = tiles.template Group<Scales::kOfOneRow>(k);
       const bool has = there && x.OwnGroup() == j && x.Limb() < 3;
       const uint2 limbs =
           LoadShared8((has ? x.limbs : SharedAddress(zeros.limbs)) +
@@ -110,7 +110,8 @@ __device__ __forceinline__ void AddStageOnce(StripTiles& tiles,
 
 // Adds `x.left` groups of the strip to *y, row 4g+c of the token in lane
 // (g, c), in ascending order. x.left: as in MultiplyStrip.
-__device__ __forceinline__ void MultiplyStripOnce(StripTiles& tiles,
+template <typename Tiles>
+__device__ __forceinline__ void MultiplyStripOnce(Tiles& tiles,
                                                   SingleActivations x,
                                                   SharedActivations zeros,
                                                   Multipliers m, float* y) {

@@ -101,38 +101,53 @@ struct StripSource {
                          // each where there are several; 0: no strip
 };
 
-// The tiles of a strip.
+// The tiles of a strip, or of several one after the other.
 class StripTiles {
  public:
-  // Starts copying.
-  __device__ __forceinline__ StripTiles(const StripSource& from,
-                                        WarpStages& stages)
-      : next_(from.block + from.strip * kTileBytes + Lane() % kScaleLanes * 16),
-        stride_(from.rows * kTileGroups * kGroupRowBytes),
-        half_back_(from.strip * (kTileBytes / 2)),
-        to_copy_(from.groups / kStageGroups),
-        rest_(from.groups % kStageGroups),
+  // Of strips that Follow will name.
+  __device__ __forceinline__ explicit StripTiles(WarpStages& stages)
+      : next_(nullptr),
+        stride_(0),
+        to_copy_(0),
+        rest_(0),
+        strip_(0),
         first_stage_(SharedAddress(&stages)),
         read_stage_(first_stage_ + (kStages - 1) * kStageBytes) {
     const int octet = Lane() / 8;
     to_ = octet * kOctetBytes + (Lane() % 8 ^ 2 * octet) * 16;
-    second_scales_ = Lane() < kScaleLanes ? 0 : stride_;
     __syncwarp();  // all lanes have read what the stages had before
+  }
+
+  // Starts copying.
+  __device__ __forceinline__ StripTiles(const StripSource& from,
+                                        WarpStages& stages)
+      : StripTiles(stages) {
+    Follow(from);
 #pragma unroll 1
     for (int s = 0; s < kStages - 1; ++s) {
       CopyIfAny(first_stage_ + s * kStageBytes);
     }
   }
 
+  // Whether copies of all of the strip were started.
+  __device__ __forceinline__ bool AllCopied() const {
+    return to_copy_ + rest_ == 0;
+  }
+
+  // Goes on with another strip, in the next stage. REQUIRES: AllCopied().
+  __device__ __forceinline__ void Follow(const StripSource& from) {
+    next_ = from.block + from.strip * kTileBytes + Lane() % kScaleLanes * 16;
+    stride_ = from.rows * kTileGroups * kGroupRowBytes;
+    to_copy_ = from.groups / kStageGroups;
+    rest_ = from.groups % kStageGroups;
+    strip_ = from.strip;
+  }
+
   // Waits for the next stage; the one before takes another copy.
   __device__ __forceinline__ void Next() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
-    __syncwarp();  // all lanes' copies are there, and the last stage was read
+    WaitForStage();
     CopyIfAny(read_stage_);
-    read_stage_ += kStageBytes;
-    if (read_stage_ == first_stage_ + kStages * kStageBytes) {
-      read_stage_ = first_stage_;
-    }
+    StepStage();
   }
 
   // This lane's part of a group of the stage.
@@ -172,6 +187,42 @@ class StripTiles {
     }
   }
 
+ protected:
+  // Until all lanes' copies of the next stage are there and they have read the
+  // last one.
+  __device__ __forceinline__ static void WaitForStage() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
+    __syncwarp();
+  }
+
+  // Until all copies that this lane has started are there.
+  __device__ __forceinline__ static void WaitForCopies() {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+  }
+
+  // The last stage that was read, and the number `s` of all.
+  __device__ __forceinline__ uint32_t read_stage() const { return read_stage_; }
+  __device__ __forceinline__ uint32_t Stage(int s) const {
+    return first_stage_ + s * kStageBytes;
+  }
+
+  __device__ __forceinline__ void StepStage() {
+    read_stage_ += kStageBytes;
+    if (read_stage_ == first_stage_ + kStages * kStageBytes) {
+      read_stage_ = first_stage_;
+    }
+  }
+
+  // Starts the copy of what the strip has next to a stage.
+  __device__ __forceinline__ void CopyIfAny(uint32_t stage) {
+    if (to_copy_ > 0) {
+      Copy(stage);
+      return;
+    }
+    if (rest_ > 0) CopyRest(stage);
+    Commit();
+  }
+
  private:
   static constexpr int kScaleLanes = kTileScaleBytes / 16;  // of a tile
 
@@ -207,18 +258,9 @@ class StripTiles {
     CopyCodes(stage, next_ + codes);
     CopyCodes(stage + kTileGroups * kGroupCodeBytes, next_ + codes + stride_);
     CopyAsync16Below(kStageTiles * kScaleLanes, stage + kStageScales + to_,
-                     next_ + second_scales_);
+                     next_ + (Lane() < kScaleLanes ? 0 : stride_));
     next_ += kStageTiles * stride_;
     to_copy_ -= 1;
-    Commit();
-  }
-
-  __device__ __forceinline__ void CopyIfAny(uint32_t stage) {
-    if (to_copy_ > 0) {
-      Copy(stage);
-      return;
-    }
-    if (rest_ > 0) CopyRest(stage);
     Commit();
   }
 
@@ -234,7 +276,7 @@ class StripTiles {
     }
     if (rest_ % kTileGroups != 0) {
       // One group: tiles and scales have half their size.
-      const uint8_t* half = next_ - half_back_;
+      const uint8_t* half = next_ - strip_ * (kTileBytes / 2);
       CopyAsync16(stage + to_, half + ToCodes(kTileRows));
       CopyAsync16Below(kTileRows / 16, scales, half);
     }
@@ -243,11 +285,10 @@ class StripTiles {
 
   const uint8_t* next_;  // tile to copy, this lane's 16 bytes of its scales
   uint32_t stride_;      // to the strip's next tile
-  int half_back_;  // half the size of the tiles before the strip's in a chunk
-  int to_copy_;    // full stages
-  int rest_;       // groups after them
-  uint32_t second_scales_;  // to the tile whose scales the lane copies
-  uint32_t to_;             // this lane's place in a group's codes
+  int to_copy_;          // full stages
+  int rest_;             // groups after them
+  int strip_;            // of the row block
+  uint32_t to_;          // this lane's place in a group's codes
   uint32_t first_stage_;
   uint32_t read_stage_;  // the one that is read
 };

@@ -86,13 +86,13 @@ __device__ void SpreadRow(float row, float y[4]) {
 }
 
 // The warp's strip of gate or up, where it has one. All threads of a block.
-template <int kDownBlocks, bool kOneToken>
+template <int kDownBlocks>
 __device__ __forceinline__ void MultiplyUp(const LayerView& view,
                                            const Assignment& assigned,
                                            StripTiles& tiles, bool busy,
                                            Shared& shared, float y[4]) {
   const int groups = view.shape.latent_size / kMxfp4Group;
-  const int num_tokens = kOneToken ? 1 : assigned.task.job.num_pairs;
+  const int num_tokens = assigned.task.job.num_pairs;
   const int step = kLatentGroups / num_tokens / kStageGroups * kStageGroups;
   const uint8_t* limbs = &shared.latent_limbs[0][0];
   float row = 0;
@@ -108,7 +108,7 @@ __device__ __forceinline__ void MultiplyUp(const LayerView& view,
       MultiplyStripOnce(tiles,
                         SingleActivations({limbs, shared.latent_heads}, count),
                         shared.zeros(), view.multipliers, &row);
-    } else if (busy && !kOneToken) {
+    } else if (busy) {
       MultiplyStrip(tiles, count,
                     LaneActivations({limbs, shared.latent_heads},
                                     shared.zeros(), count, num_tokens),
@@ -136,7 +136,7 @@ __device__ void StoreInner(const LayerView& view, int job_index, const Job& job,
 }
 
 // 128 rows of gate and of up, then their SiTU as the groups that down reads.
-template <int kDownBlocks, bool kOneToken>
+template <int kDownBlocks>
 __device__ void RunUp(const LayerView& view, const Assignment& assigned,
                       StripTiles& tiles, Shared& shared) {
   const Task& task = assigned.task;
@@ -144,7 +144,7 @@ __device__ void RunUp(const LayerView& view, const Assignment& assigned,
   const bool is_up = Warp() >= kUnitStrips;
   const bool busy = strip * kStripRows < task.job.columns;
   float y[4];
-  MultiplyUp<kDownBlocks, kOneToken>(view, assigned, tiles, busy, shared, y);
+  MultiplyUp<kDownBlocks>(view, assigned, tiles, busy, shared, y);
   tiles = StripTiles(FirstSource<kDownBlocks>(view, assigned.next),
                      shared.stages[Warp()]);
   float* up = shared.up[Warp() % kUnitStrips][Lane()];

@@ -226,6 +226,38 @@ TEST_F(CudaExpertsTest, GivesTheSameBitsEveryTime) {
   EXPECT_EQ(ok_, 1);
 }
 
+// One token alone has a kernel of its own, but for the second object of a card
+// at the same time.
+TEST_F(CudaExpertsTest, BothKernelsOfOneTokenGiveTheDefinedSums) {
+  for (const int inner : {96, 512, 1120}) {
+    SCOPED_TRACE(inner);
+    const CudaLayerCase c =
+        MakeLayerCase(ExpertKind::kOrdinary, {352, inner}, 24, 11, 1, &random_);
+    const CudaLayerOutcome want = RunOnProcessor(*reference_, c);
+    CardLayer first(c);
+    CardLayer second(c);
+    ExpectEqual(first.Run(c), want);
+    ExpectEqual(second.Run(c), want);
+  }
+  EXPECT_EQ(ok_, 6);
+}
+
+TEST_F(CudaExpertsTest, CallsOfOneTokenMayFollowAndPrecedeOthers) {
+  const CudaLayerCase all =
+      MakeLayerCase(ExpertKind::kOrdinary, {160, 608}, 12, 5, 3, &random_);
+  CardLayer card(all);
+  CudaLayerCase c = all;
+  for (int i = 0; i < 60; ++i) {
+    SCOPED_TRACE(i);
+    c.num_tokens = i % 5 == 3 ? 3 : 1;
+    for (CudaExpertRoute& route : c.routes) {
+      route.expert = static_cast<int>(random_.Below(14)) - 1;
+    }
+    ExpectEqual(card.Run(c), RunOnProcessor(*reference_, c));
+  }
+  EXPECT_EQ(ok_, 60);
+}
+
 TEST_F(CudaExpertsTest, RefusesMoreMemoryThanTheCardHasAndGoesOn) {
   std::string why;
   EXPECT_EQ(CudaMemory::Allocate(0, size_t{1} << 60, &why), nullptr);
