@@ -80,6 +80,9 @@ class ModelInstaller {
   absl::Status InstallManifest();
   absl::StatusOr<std::vector<SourceFile>> FilesOfManifest() const;
   absl::Status InstallHeaders();
+  absl::Status FetchHeaders();
+  absl::Status CheckHeaders() const;  // they hold config.json's tensors
+  absl::Status RemoveHeaders();
   absl::Status InstallSpine();
   // Writes DIR/files, what all that is checked against later.
   absl::Status SealFiles();

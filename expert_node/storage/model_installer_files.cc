@@ -180,7 +180,43 @@ absl::Status ModelInstaller::InstallManifest() {
   return WriteFileAtomically(paths_.manifest(), manifest.Text());
 }
 
+// No digest is known of a header, but it must fit the model: one that does not
+// may have changed on its way.
 absl::Status ModelInstaller::InstallHeaders() {
+  for (bool again = false;; again = true) {
+    absl::Status fits = FetchHeaders();
+    if (!fits.ok() && !absl::IsInvalidArgument(fits)) return fits;
+    if (fits.ok()) fits = CheckHeaders();
+    // Once sealed they are what they were, and it is the source that differs.
+    if (fits.ok() || ReadList(paths_.files()).ok()) return fits;
+    RETURN_IF_ERROR(RemoveHeaders());
+    if (again) return fits;
+    spdlog::warn("{}; fetching the shards' headers again",
+                 std::string(fits.message()));
+  }
+}
+
+absl::Status ModelInstaller::CheckHeaders() const {
+  ASSIGN_OR_RETURN(const Manifest manifest, ReadList(paths_.manifest()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ShardTable> table,
+                   ShardTable::Load(paths_, manifest));
+  return AddContext(
+      CheckTable(spec_, *table),
+      source_.name() + ": config.json and the shards do not agree");
+}
+
+absl::Status ModelInstaller::RemoveHeaders() {
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(paths_.header_folder(), error)) {
+    fs::remove(entry.path(), error);
+    if (error) return ErrnoStatus(error.value(), "remove", entry.path());
+  }
+  if (error) return ErrnoStatus(error.value(), "list", paths_.header_folder());
+  return absl::OkStatus();
+}
+
+absl::Status ModelInstaller::FetchHeaders() {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadList(paths_.manifest()));
   for (const ManifestEntry& entry : manifest.entries) {
     RETURN_IF_ERROR(CheckCancelled());
@@ -202,11 +238,6 @@ absl::Status ModelInstaller::InstallSpine() {
   ASSIGN_OR_RETURN(const Manifest manifest, ReadList(paths_.manifest()));
   ASSIGN_OR_RETURN(const std::unique_ptr<ShardTable> table,
                    ShardTable::Load(paths_, manifest));
-  const absl::Status complete = CheckTable(spec_, *table);
-  if (!complete.ok()) {
-    return AddContext(
-        complete, source_.name() + ": config.json and the shards do not agree");
-  }
   ASSIGN_OR_RETURN(const std::unique_ptr<SpineSource> spine,
                    SpineSource::Create(source_, *table));
   uint64_t total = 0;

@@ -77,6 +77,16 @@ uint64_t OffsetIn(bool of_expert) {
   return 0;
 }
 
+// Where the shard's header names its first tensor.
+uint64_t OffsetOfName() {
+  std::ifstream file(kNano + "/" + kShard);
+  std::string begin(4096, ' ');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  const size_t name = begin.find("language_model");
+  EXPECT_NE(name, std::string::npos);
+  return name;
+}
+
 class ShardComparisonTest : public ::testing::Test {
  protected:
   absl::Status Install(std::shared_ptr<ModelSource> source,
@@ -150,6 +160,28 @@ TEST_F(ShardComparisonTest, WhatComesTwiceWrongIsRefusedAndNotKept) {
               AllOf(HasSubstr(kShard), HasSubstr("came twice"),
                     HasSubstr(kNano), HasSubstr("SHA-256")));
   EXPECT_FALSE(RequireUsable(dir_).ok());
+  ASSERT_TRUE(InstallWell().ok());
+  ExpectWhole();
+}
+
+// Once the shard was read for the manifest. Byte 1 is of the header's length.
+TEST_F(ShardComparisonTest, AHeaderThatDoesNotFitTheModelIsFetchedAgain) {
+  for (const uint64_t offset : {OffsetOfName(), uint64_t{1}}) {
+    SCOPED_TRACE(offset);
+    fs::remove_all(dir_);
+    ASSERT_TRUE(Install(std::make_shared<FlippingSource>(offset, 1, 1)).ok());
+    ExpectWhole();
+  }
+}
+
+TEST_F(ShardComparisonTest, AHeaderThatNeverFitsIsRefusedAndNotKept) {
+  const absl::Status status =
+      Install(std::make_shared<FlippingSource>(OffsetOfName(), 1, 2));
+  ASSERT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(kNano), HasSubstr(kShard),
+                    HasSubstr("holds no tensor language_model")));
+  EXPECT_TRUE(fs::is_empty(dir_ + "/headers"));
   ASSERT_TRUE(InstallWell().ok());
   ExpectWhole();
 }
