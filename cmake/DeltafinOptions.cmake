@@ -18,6 +18,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   add_compile_options("$<$<AND:$<CONFIG:Release>,${_host_languages}>:-Wno-restrict;-Wno-stringop-overread>")
 endif()
 
+# Merged sources look to GCC like a header whose types are local to one file.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_UNITY_BUILD)
+  add_compile_options("$<${_host_languages}:-Wno-subobject-linkage>")
+endif()
+if(NOT CMAKE_UNITY_BUILD_BATCH_SIZE)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
+endif()
+
 find_program(DELTAFIN_CCACHE ccache)
 if(DELTAFIN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${DELTAFIN_CCACHE})

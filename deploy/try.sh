@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 deploy/install_packages.sh build
-cmake -S . -B build/try -G Ninja -DCMAKE_BUILD_TYPE=Release \
+cmake -S . -B build/try -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON \
   -DDELTAFIN_COMPONENTS=kernels,spine,node,coordinator \
   -DDELTAFIN_TESTS=OFF -DDELTAFIN_BENCH=OFF >/dev/null
 cmake --build build/try --target deltafin deltafin-node

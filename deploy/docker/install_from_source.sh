@@ -15,7 +15,7 @@ case "${1:-}" in
   build)
     destination=${2:?"usage: $0 build PREFIX"}
     deploy/install_packages.sh build
-    cmake -S . -B build/image -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr \
+    cmake -S . -B build/image -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_UNITY_BUILD=ON -DCMAKE_INSTALL_PREFIX=/usr \
       -DDELTAFIN_COMPONENTS=kernels,spine,node,coordinator -DDELTAFIN_TESTS=OFF -DDELTAFIN_BENCH=OFF
     cmake --build build/image
     DESTDIR=$destination cmake --install build/image --strip
