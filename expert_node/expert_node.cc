@@ -259,6 +259,8 @@ void ExpertNode::TellStreaming(InstalledExperts& installed) const {
 ExpertNode::~ExpertNode() { Shutdown(absl::ZeroDuration()); }
 
 absl::Status ExpertNode::MeasureKernel() {
+  kernel_rate_ = options_.kernel_rate;
+  if (kernel_rate_ > 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(
       kernel_rate_,
       MeasureKernelRate(options_.kernel->expert, spec_.expert_shape(),

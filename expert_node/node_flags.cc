@@ -61,7 +61,8 @@ struct Flags {
   std::optional<uint32_t> threads, keepalive_ms;
   std::optional<std::string> measure_disk;  // seconds, "true": none given
   bool rebuild_ledger = false;
-  std::string test_reply_delay;  // MAX:SEED
+  std::string test_reply_delay;            // MAX:SEED
+  std::optional<double> test_kernel_rate;  // GB/s
   std::optional<uint32_t> test_fail_reply;
 };
 
@@ -150,6 +151,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
          "--test-reply-delay-us", flags.test_reply_delay,
          "For tests: hold replies back up to MAX us at random, MAX:SEED")
       ->group("");  // not in --help
+  app.add_option("--test-kernel-rate", flags.test_kernel_rate,
+                 "For tests: tell the coordinator this rate of the kernel, in "
+                 "GB/s, without measuring")
+      ->check(CLI::Range(0.001, 1e6))
+      ->group("");
   app.add_option("--test-fail-reply", flags.test_fail_reply,
                  "For tests: compute each N-th part and answer with an error")
       ->check(CLI::Range(1, 1'000'000))
@@ -287,6 +293,7 @@ NodeCommand CommandFrom(const Flags& flags) {
     if (!delay.ok()) return Refuse(kExitUsage, delay.status());
     command.options.reply_delay = *std::move(delay);
   }
+  command.options.kernel_rate = 1e9 * flags.test_kernel_rate.value_or(0);
   if (flags.test_fail_reply) {
     command.options.reply_error = FailEach(*flags.test_fail_reply);
   }

@@ -101,6 +101,9 @@ struct ExpertNodeOptions {
   std::function<absl::Duration()> reply_delay;
   // Tests: what a part that was computed ends with. Thread-safe, may be empty.
   std::function<absl::Status()> reply_error;
+  // Tests: bytes of experts a second that the kernel is said to take; 0: it is
+  // measured.
+  double kernel_rate = 0;
 };
 
 // A node's part in a cluster that it joins by itself.

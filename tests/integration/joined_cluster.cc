@@ -58,7 +58,8 @@ void JoinedCluster::StartSharingNode(const std::string& name,
 void JoinedCluster::Run(const std::string& name, const Words& flags) {
   auto process = Process::Start(
       Join({DeltafinNodeBinary(), "--listen", "127.0.0.1:0", "--threads", "1",
-            "--join", server_->address(), "--data", FolderOf(name)},
+            "--test-kernel-rate", "4", "--join", server_->address(), "--data",
+            FolderOf(name)},
            flags));
   ASSERT_TRUE(process.ok()) << process.status();
   const auto is_it = [&name](const Node& node) { return node.name == name; };

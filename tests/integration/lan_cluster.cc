@@ -65,9 +65,9 @@ absl::Status LanCluster::MakeToken() {
 }
 
 absl::Status LanCluster::StartNode(int index) {
-  Words command =
-      Join({DeltafinNodeBinary(), "--listen", address(index), "--threads", "1"},
-           Join(token_flags(), node_flags_[index]));
+  Words command = Join({DeltafinNodeBinary(), "--listen", address(index),
+                        "--threads", "1", "--test-kernel-rate", "4"},
+                       Join(token_flags(), node_flags_[index]));
   if (members_ != LanMembers::kSharing) {
     command = Join(command, {"--model", NanoModelDir()});
   }
