@@ -44,7 +44,8 @@ bool Write(const std::string& path, const std::string& text) {
   return file.good();
 }
 
-// A group below this process's own.
+// A group below this process's own, or where version 2 lets it have none (it
+// holds processes), below the root.
 class MemoryGroup {
  public:
   static std::unique_ptr<MemoryGroup> Make() {
@@ -54,11 +55,15 @@ class MemoryGroup {
       const bool is_v2 = line.starts_with("0::");
       if (!is_v2 && line.find(":memory:") == std::string::npos) continue;
       const std::string own = line.substr(line.rfind(':') + 1);
-      auto group = std::unique_ptr<MemoryGroup>(new MemoryGroup(
-          fmt::format("/sys/fs/cgroup{}{}/deltafin-test-{}",
-                      is_v2 ? "" : "/memory", own == "/" ? "" : own, getpid()),
-          is_v2));
-      if (group->is_made_ && group->SetLimit(kWideBytes)) return group;
+      std::vector<std::string> parents = {own == "/" ? "" : own};
+      if (is_v2 && own != "/") parents.push_back("");
+      for (const std::string& parent : parents) {
+        auto group = std::unique_ptr<MemoryGroup>(new MemoryGroup(
+            fmt::format("/sys/fs/cgroup{}{}/deltafin-test-{}",
+                        is_v2 ? "" : "/memory", parent, getpid()),
+            is_v2));
+        if (group->is_made_ && group->SetLimit(kWideBytes)) return group;
+      }
     }
     return nullptr;
   }
