@@ -1,6 +1,6 @@
 // kernels/cuda/launches.h
 //
-// Starts of the two kernels of a layer. Private to kernels/cuda/.
+// Starts of the kernels of a layer. Private to kernels/cuda/.
 #pragma once
 
 #include <cuda_runtime_api.h>

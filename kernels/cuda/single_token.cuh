@@ -2,7 +2,7 @@
 //
 // MultiplyStrip for one token, which is most of decoding: the columns of the
 // matrix instruction that other tokens would have take another group instead.
-// Included by one file. Private to kernels/cuda/.
+// Included by one file of a kernel. Private to kernels/cuda/.
 //
 // Two groups go into the same sums, group j with its three limbs in columns 4j,
 // 4j+1 and 4j+2 and zeros elsewhere, so that one instruction does for all

@@ -1,7 +1,7 @@
 // kernels/cuda/strip.cuh
 //
 // A warp's product: 32 rows of a matrix in tile order times up to four tokens.
-// Included by one file. Private to kernels/cuda/.
+// Included by one file of a kernel. Private to kernels/cuda/.
 #pragma once
 
 #include "kernels/cuda/layer_view.h"
