@@ -83,8 +83,8 @@ std::unique_ptr<CudaSpine> CudaSpine::Create(int card,
   state->target = {static_cast<cudaStream_t>(stream),
                    properties.multiProcessorCount,
                    properties.sharedMemPerBlockOptin, properties.major >= 9};
-  const size_t wanted = cuda::MlaAttendBytes(
-      shape.kv_lora_rank + shape.qk_rope_head_dim, /*buffers=*/1);
+  const size_t wanted =
+      cuda::MlaAttendBytes(shape.kv_lora_rank, shape.qk_rope_head_dim);
   if (wanted > properties.sharedMemPerBlockOptin) {
     *why = "CUDA card " + std::to_string(card) + " gives a block " +
            std::to_string(properties.sharedMemPerBlockOptin) +
@@ -165,7 +165,7 @@ bool CudaSpine::DenseMlp(const CudaSpineLayer& layer, std::string* why) {
     return false;
   }
   s.pending.count = 1;
-  return s.FeedForward(w, &s.pending.products[0], why);
+  return s.FeedForward(w, &s.pending.products[0], why, /*early=*/false);
 }
 
 bool CudaSpine::Route(const CudaSpineLayer& layer, std::string* why) {
@@ -224,7 +224,8 @@ bool CudaSpine::TakeRouted(CudaRouted* routed, bool* finite, std::string* why) {
 
 bool CudaSpine::SharedExperts(const CudaSpineLayer& layer, std::string* why) {
   State& s = *state_;
-  return s.Choose(why) && s.FeedForward(layer.moe.shared, &s.shared, why);
+  return s.Choose(why) &&
+         s.FeedForward(layer.moe.shared, &s.shared, why, /*early=*/true);
 }
 
 bool CudaSpine::AddRoutedExperts(const CudaSpineLayer& layer,
@@ -232,9 +233,7 @@ bool CudaSpine::AddRoutedExperts(const CudaSpineLayer& layer,
   State& s = *state_;
   const CudaMoeWeights& w = layer.moe;
   const int latent = s.shape.latent_size;
-  const size_t bytes = sizeof(int64_t) * s.num_tokens * latent;
   cuda::SumNormCall call;
-  call.sums = s.work->sums;
   call.norm = w.latent_norm;
   call.eps = s.shape.rms_norm_eps;
   call.width = latent;
@@ -242,10 +241,7 @@ bool CudaSpine::AddRoutedExperts(const CudaSpineLayer& layer,
   call.out = State::For(s.work->latent, {&w.latent_up});
   s.pending.count = 2;
   s.pending.products[1] = s.shared;
-  return s.Choose(why) &&
-         s.Check(cudaMemcpyAsync(s.work->sums, sums, bytes, cudaMemcpyDefault,
-                                 s.target.stream),
-                 "copying expert sums", why) &&
+  return s.Choose(why) && s.BringSums(sums, &call.sums, why) &&
          s.Check(cuda::LaunchSumNorm(s.target, call), "starting latent norms",
                  why) &&
          s.Multiply(cuda::kLatentUpProduct, call.out, {&w.latent_up},

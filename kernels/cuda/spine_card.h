@@ -152,7 +152,8 @@ class CudaSpine {
   // Waits for them. *finite: no inf or NaN came up to here.
   bool TakeRouted(CudaRouted* routed, bool* finite, std::string* why);
   bool SharedExperts(const CudaSpineLayer& layer, std::string* why);
-  // sums: [T, latent] in the host's or the card's memory.
+  // sums: [T, latent] in the host's memory or in the card's, where they must
+  // stay until the step has ended.
   bool AddRoutedExperts(const CudaSpineLayer& layer, const int64_t* sums,
                         std::string* why);
   // Logits of all T rows, [T, vocab] in the card's memory.

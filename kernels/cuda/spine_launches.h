@@ -39,7 +39,9 @@ struct ProductMatrix {
   int first_stage = 0;
 };
 
-// Products of up to eight matrices with the same activations.
+// Products of up to eight matrices with the same activations. `early`: they are
+// older than the launch before, which may still run; the products wait for it
+// when they have nearly ended.
 struct ProductCall {
   static constexpr int kMaxMatrices = 8;
   ProductMatrix matrices[kMaxMatrices];
@@ -47,6 +49,7 @@ struct ProductCall {
   int num_tokens = 0;
   int total_stages = 0;
   int per_block = 1;  // stages of a block of the grid
+  bool early = false;
   PreparedView x;
   float* partials = nullptr;
 };
@@ -120,8 +123,9 @@ struct MlaSlice {
 };
 
 struct MlaCall {
-  ProductView q_a, kv_a, g;  // of the first launch of products
-  ProductView q_b;           // of the second
+  ProductView q_a, kv_a, q_b;
+  ProductView gates[2];  // g, in two parts of rows
+  int first_gates = 0;   // rows of the first part
   const float* q_a_norm = nullptr;
   const float* kv_a_norm = nullptr;
   const uint16_t* keys = nullptr;    // bf16 [heads, nope, latent]
@@ -152,9 +156,9 @@ DELTAFIN_HOST_DEVICE bool MlaPrepares(const MlaCall& call) {
 }
 // Splits of the positions that a call takes, the most of its slices.
 int MlaSplits(const SpineTarget& target, const MlaCall& call);
-// Shared memory of a block of LaunchMlaAttend, which takes two tiles of keys
-// where the card has room and one elsewhere.
-size_t MlaAttendBytes(int key_dim, int buffers);
+// The least shared memory of a block of LaunchMlaAttend, which takes more where
+// the card has room.
+size_t MlaAttendBytes(int latent, int rope);
 cudaError_t LaunchMlaNorms(const SpineTarget& target, const MlaCall& call);
 cudaError_t LaunchMlaAbsorb(const SpineTarget& target, const MlaCall& call);
 cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call);
@@ -185,7 +189,8 @@ struct ActivateCall {
 };
 cudaError_t LaunchActivate(const SpineTarget& target, const ActivateCall& call);
 
-// out = RMSNorm(sums * 2^-40), prepared.
+// out = RMSNorm(sums * 2^-40), prepared. The sums are older than the launch
+// before, which may still run.
 struct SumNormCall {
   const int64_t* sums = nullptr;  // [T, width]
   const float* norm = nullptr;

@@ -9,6 +9,9 @@ namespace {
 
 constexpr int kRouterThreads = 1024;
 constexpr int kWarpThreads = 128;  // four chunks of 128 columns
+// SumNormKernel finds room beside two blocks of products: 7,168 registers.
+constexpr int kSumThreads = 224;
+constexpr int kSumBlocks = 65536 / (kSumThreads * 32);
 
 __device__ bool IsFinite(float f) {
   return (BitsOf(f) & 0x7f800000u) != 0x7f800000u;
@@ -113,10 +116,9 @@ __global__ void __launch_bounds__(kWarpThreads)
 }
 
 // A block a token.
-__global__ void __launch_bounds__(kNormThreads)
+__global__ void __launch_bounds__(kSumThreads, kSumBlocks)
     SumNormKernel(__grid_constant__ const SumNormCall call) {
   extern __shared__ float4 row[];
-  WaitForWork();
   const int token = blockIdx.x;
   const int64_t* sums = call.sums + size_t(token) * call.width;
   const auto load = [sums](int column) {
@@ -129,7 +131,8 @@ __global__ void __launch_bounds__(kNormThreads)
   const auto store = [&](int chunk, int, const float v[4]) {
     PrepareChunk(call.out, token, chunk, v);
   };
-  NormalizeRow(call.width, call.eps, call.norm, row, load, store);
+  NormalizeRow<kSumThreads>(call.width, call.eps, call.norm, row, load, store);
+  WaitForWork();
 }
 
 __global__ void __launch_bounds__(kWarpThreads)
@@ -177,8 +180,8 @@ cudaError_t LaunchActivate(const SpineTarget& target,
 }
 
 cudaError_t LaunchSumNorm(const SpineTarget& target, const SumNormCall& call) {
-  return LaunchSpine(target, SumNormKernel, dim3(call.num_tokens), kNormThreads,
-                     NormBytes(call.width), call);
+  return LaunchSpine(target, SumNormKernel, dim3(call.num_tokens), kSumThreads,
+                     NormBytes(call.width, kSumThreads), call);
 }
 
 cudaError_t LaunchPrepare(const SpineTarget& target, const PrepareCall& call) {

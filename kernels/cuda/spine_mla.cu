@@ -14,6 +14,8 @@ __device__ const MlaSlice& SliceOf(const MlaCall& call, int row) {
   return call.slices[s];
 }
 
+constexpr int kNormThreads = 512;
+
 // Block (0, t): q_low of token t. Block (1, t): its row of the cache.
 __global__ void __launch_bounds__(kNormThreads)
     MlaNormsKernel(__grid_constant__ const MlaCall call) {
@@ -27,8 +29,8 @@ __global__ void __launch_bounds__(kNormThreads)
     const auto store = [&](int chunk, int, const float v[4]) {
       PrepareChunk(call.q_low, token, chunk, v);
     };
-    NormalizeRow(call.q_lora, call.low_rank_eps, call.q_a_norm, row, load,
-                 store);
+    NormalizeRow<kNormThreads>(call.q_lora, call.low_rank_eps, call.q_a_norm,
+                               row, load, store);
     return;
   }
   const MlaSlice& slice = SliceOf(call, token);
@@ -42,8 +44,8 @@ __global__ void __launch_bounds__(kNormThreads)
       cached[column + i] = v[i];
     }
   };
-  NormalizeRow(call.latent, call.low_rank_eps, call.kv_a_norm, row, load,
-               store);
+  NormalizeRow<kNormThreads>(call.latent, call.low_rank_eps, call.kv_a_norm,
+                             row, load, store);
   for (int i = threadIdx.x; i < call.rope; i += kNormThreads) {
     cached[call.latent + i] = ProductSum(call.kv_a, token, call.latent + i);
   }
@@ -140,7 +142,7 @@ __global__ void __launch_bounds__(kAbsorbThreads)
 cudaError_t LaunchMlaNorms(const SpineTarget& target, const MlaCall& call) {
   const int widest = call.q_lora > call.latent ? call.q_lora : call.latent;
   return LaunchSpine(target, MlaNormsKernel, dim3(2, call.num_tokens),
-                     kNormThreads, NormBytes(widest), call);
+                     kNormThreads, NormBytes(widest, kNormThreads), call);
 }
 
 cudaError_t LaunchMlaAbsorb(const SpineTarget& target, const MlaCall& call) {

@@ -8,18 +8,16 @@
 namespace deltafin::cuda {
 namespace {
 
-constexpr int kNormThreads = 1024;
-constexpr int kNormWarps = kNormThreads / 32;
-
 // Bytes of dynamic shared memory for a row.
-inline size_t NormBytes(int width) {
-  const int rounds = (PreparedChunks(width) + kNormWarps - 1) / kNormWarps;
-  return sizeof(float4) * kNormThreads * rounds;
+inline size_t NormBytes(int width, int threads) {
+  const int warps = threads / 32;
+  const int rounds = (PreparedChunks(width) + warps - 1) / warps;
+  return sizeof(float4) * threads * rounds;
 }
 
 // load(column) gives four values, store(chunk, column, v[4]) gets them
 // normalised, by whole warps: zeros beyond the width. `row`: NormBytes.
-template <typename Load, typename Store>
+template <int kThreads, typename Load, typename Store>
 __device__ void NormalizeRow(int width, float eps, const float* weight,
                              float4* row, Load load, Store store) {
   __shared__ float scratch[32];
@@ -28,7 +26,7 @@ __device__ void NormalizeRow(int width, float eps, const float* weight,
   float squares = 0;
   float4* mine = row + threadIdx.x;
   for (int chunk = warp; chunk < chunks;
-       chunk += kNormWarps, mine += kNormThreads) {
+       chunk += kThreads / 32, mine += kThreads) {
     const int column = chunk * kPreparedColumns + 4 * lane;
     float4 v = {0, 0, 0, 0};
     if (column < width) v = load(column);
@@ -40,7 +38,7 @@ __device__ void NormalizeRow(int width, float eps, const float* weight,
   const float inverse = 1.0f / sqrtf(mean + eps);
   mine = row + threadIdx.x;
   for (int chunk = warp; chunk < chunks;
-       chunk += kNormWarps, mine += kNormThreads) {
+       chunk += kThreads / 32, mine += kThreads) {
     const int column = chunk * kPreparedColumns + 4 * lane;
     float4 w = {0, 0, 0, 0};
     if (column < width) w = *reinterpret_cast<const float4*>(weight + column);

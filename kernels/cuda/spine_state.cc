@@ -12,10 +12,22 @@ using cuda::PreparedView;
 using cuda::ProductView;
 using cuda::SpineProduct;
 
+namespace {
+
+// Rows [begin, end) of a matrix: whole blocks of rows, or up to its end.
+CudaMatrix RowsOf(const CudaMatrix& m, int begin, int end) {
+  const bool int8 = m.row_scale != nullptr;
+  return {static_cast<const uint8_t*>(m.tiles) +
+              CudaMatrixBytes(begin, m.cols, int8),
+          int8 ? m.row_scale + begin : nullptr, end - begin, m.cols};
+}
+
+}  // namespace
+
 bool CudaSpine::State::Multiply(SpineProduct product, const PreparedView& x,
                                 Matrices matrices,
                                 std::initializer_list<ProductView*> views,
-                                std::string* why) {
+                                std::string* why, bool early) {
   cuda::ProductCall call;
   int block = 0, stage = 0;
   auto view = views.begin();
@@ -37,6 +49,7 @@ bool CudaSpine::State::Multiply(SpineProduct product, const PreparedView& x,
   call.num_tokens = num_tokens;
   call.total_stages = stage;
   call.per_block = (stage + grid - 1) / grid;
+  call.early = early;
   call.x = x;
   call.partials = work->partials[product];
   for (ProductView* v : views) v->per_block = call.per_block;
@@ -69,6 +82,24 @@ bool CudaSpine::State::Prepare(const float* x, int width,
                                const PreparedView& out, std::string* why) {
   const cuda::PrepareCall call = {x, width, num_tokens, out};
   return Check(cuda::LaunchPrepare(target, call), "preparing activations", why);
+}
+
+bool CudaSpine::State::BringSums(const int64_t* sums, const int64_t** on_card,
+                                 std::string* why) {
+  cudaPointerAttributes attributes;
+  if (!Check(cudaPointerGetAttributes(&attributes, sums), "finding expert sums",
+             why)) {
+    return false;
+  }
+  *on_card = sums;
+  if (attributes.type == cudaMemoryTypeDevice && attributes.device == card) {
+    return true;
+  }
+  *on_card = work->sums;
+  return Check(cudaMemcpyAsync(work->sums, sums,
+                               sizeof(int64_t) * num_tokens * shape.latent_size,
+                               cudaMemcpyDefault, target.stream),
+               "copying expert sums", why);
 }
 
 bool CudaSpine::State::AttendKda(const CudaSpineLayer& layer,
@@ -134,6 +165,8 @@ MlaCall CudaSpine::State::DescribeMla(const CudaMlaWeights& w,
                                       row, sequence.count};
     row += sequence.count;
   }
+  call.first_gates =
+      w.g.rows / 3 / cuda::kSpineBlockRows * cuda::kSpineBlockRows;
   call.q_low = For(work->q_low, {&w.q_b});
   call.queries = work->queries;
   call.parts = work->mla_parts;
@@ -149,27 +182,35 @@ bool CudaSpine::State::AttendMla(const CudaSpineLayer& layer,
                                  int num_sequences, std::string* why) {
   const CudaMlaWeights& w = layer.mla;
   MlaCall call = DescribeMla(w, sequences, num_sequences);
-  const State::Matrices in = {&w.q_a, &w.kv_a, &w.g};
-  return Multiply(cuda::kInProduct, For(work->input, in), in,
-                  {&call.q_a, &call.kv_a, &call.g}, why) &&
+  const PreparedView input = For(work->input, {&w.g});
+  const CudaMatrix gates[] = {RowsOf(w.g, 0, call.first_gates),
+                              RowsOf(w.g, call.first_gates, w.g.rows)};
+  // Gates, which nothing needs before the values, come beside small launches.
+  return Multiply(cuda::kInProduct, For(work->input, {&w.q_a, &w.kv_a}),
+                  {&w.q_a, &w.kv_a}, {&call.q_a, &call.kv_a}, why) &&
          Check(cuda::LaunchMlaNorms(target, call), "starting latent norms",
                why) &&
-         Multiply(cuda::kQueryProduct, call.q_low, {&w.q_b}, {&call.q_b},
-                  why) &&
+         (call.first_gates == 0 ||
+          Multiply(cuda::kFirstGateProduct, input, {&gates[0]},
+                   {&call.gates[0]}, why, /*early=*/true)) &&
+         Multiply(cuda::kQueryProduct, call.q_low, {&w.q_b}, {&call.q_b}, why,
+                  /*early=*/call.first_gates > 0) &&
          Check(cuda::LaunchMlaAbsorb(target, call), "starting latent queries",
                why) &&
          Check(cuda::LaunchMlaAttend(target, call), "starting attention",
                why) &&
+         Multiply(cuda::kSecondGateProduct, input, {&gates[1]},
+                  {&call.gates[1]}, why, /*early=*/true) &&
          Check(cuda::LaunchMlaValues(target, call), "starting values", why) &&
          (cuda::MlaPrepares(call) ||
           Prepare(call.out, w.o.cols, call.prepared, why));
 }
 
 bool CudaSpine::State::FeedForward(const CudaMlpWeights& w, ProductView* down,
-                                   std::string* why) {
+                                   std::string* why, bool early) {
   cuda::ActivateCall call;
   if (!Multiply(cuda::kGateUpProduct, For(work->input, {&w.gate, &w.up}),
-                {&w.gate, &w.up}, {&call.gate, &call.up}, why)) {
+                {&w.gate, &w.up}, {&call.gate, &call.up}, why, early)) {
     return false;
   }
   call.situ = {shape.situ_beta, shape.situ_linear_beta};

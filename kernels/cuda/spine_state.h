@@ -47,11 +47,12 @@ struct CudaSpine::State {
     return wanted;
   }
 
-  // Starts the products; views[i] gets the sums of the i-th matrix.
+  // Starts the products; views[i] gets the sums of the i-th matrix. `early`: x
+  // is older than the launch before.
   bool Multiply(cuda::SpineProduct product, const cuda::PreparedView& x,
                 Matrices matrices,
                 std::initializer_list<cuda::ProductView*> views,
-                std::string* why);
+                std::string* why, bool early = false);
   // Adds what pends, mixes, normalises; prepares for the matrices.
   bool MixInput(const float* mix, const float* norm, float* next_snapshot,
                 Matrices readers, std::string* why);
@@ -61,13 +62,15 @@ struct CudaSpine::State {
                  int num_sequences, std::string* why);
   bool AttendMla(const CudaSpineLayer& layer, const CudaSequence* sequences,
                  int num_sequences, std::string* why);
-  bool AttendLatents(const cuda::MlaCall& call, const CudaMatrix& q_b,
-                     cuda::ProductView* queries, std::string* why);
   cuda::MlaCall DescribeMla(const CudaMlaWeights& w,
                             const CudaSequence* sequences,
                             int num_sequences) const;
+  // Expert sums [T, latent] on the card: where they are, or a copy.
+  bool BringSums(const int64_t* sums, const int64_t** on_card,
+                 std::string* why);
+  // `early`: the input is older than the launch before.
   bool FeedForward(const CudaMlpWeights& w, cuda::ProductView* down,
-                   std::string* why);
+                   std::string* why, bool early);
 
   int card = 0;
   CudaSpineShape shape;

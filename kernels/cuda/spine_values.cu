@@ -155,8 +155,10 @@ __device__ void StoreValues(const MlaCall& call, int head,
   for (int t = threadIdx.x / 32; t < call.num_tokens; t += kWarps) {
     float v[4] = {};
     if (d < call.v_dim) {
-      const int column = head * call.v_dim + d;
-      const float4 gate = ProductSum4(call.g, t, column);
+      int column = head * call.v_dim + d;
+      const bool second = column >= call.first_gates;
+      if (second) column -= call.first_gates;
+      const float4 gate = ProductSum4(call.gates[second], t, column);
       v[0] = shared.out[t][d] * Sigmoid(gate.x);
       v[1] = shared.out[t][d + 1] * Sigmoid(gate.y);
       v[2] = shared.out[t][d + 2] * Sigmoid(gate.z);

@@ -49,7 +49,9 @@ std::array<int, kNumSpineProducts> RowBlocksOf(const CudaSpineShape& s) {
   std::array<int, kNumSpineProducts> blocks = {};
   blocks[kInProduct] = std::max(
       RowBlocks({width, width, width, width, s.kda_head_dim, s.kda_num_heads}),
-      RowBlocks({s.q_lora_rank, s.kv_lora_rank + s.qk_rope_head_dim, values}));
+      RowBlocks({s.q_lora_rank, s.kv_lora_rank + s.qk_rope_head_dim}));
+  blocks[kFirstGateProduct] = RowBlocks({values});
+  blocks[kSecondGateProduct] = RowBlocks({values});
   blocks[kQueryProduct] = RowBlocks({queries});
   blocks[kOutProduct] = RowBlocks({s.hidden_size});
   blocks[kRouteProduct] = RowBlocks({s.num_experts, s.latent_size});

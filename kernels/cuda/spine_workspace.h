@@ -20,7 +20,9 @@ namespace deltafin::cuda {
 
 // Launches of products whose sums are kept apart.
 enum SpineProduct : int {
-  kInProduct,     // of the attention's input
+  kInProduct,  // of the attention's input
+  kFirstGateProduct,
+  kSecondGateProduct,
   kQueryProduct,  // q_b
   kOutProduct,    // o
   kRouteProduct,  // router, latent_down
