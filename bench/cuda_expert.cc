@@ -25,12 +25,15 @@ constexpr int kMaxTokens = 512;
 
 constexpr char kHelp[] =
     "usage: cuda_expert [--card N] [--tokens 1,2,4,8,16,64] [--experts N]\n"
-    "                   [--rounds N] [--layers N]\n"
+    "                   [--rounds N] [--layers N] [--slices N] [--together]\n"
     "Experts of 17,547,264 bytes, 16 for each token, drawn from --experts\n"
     "(default 896, 15.7 GB). A round is --layers layers (default 28), one\n"
     "after the other, between two events; medians over --rounds rounds. The\n"
     "floor is the bytes of the different experts over the speed of a copy\n"
-    "within the card's memory, read and written bytes together.\n";
+    "within the card's memory, read and written bytes together. Up to eight\n"
+    "tokens with few experts in common are computed each by itself, unless\n"
+    "--together is given. With --slices only so many of an expert's twelve\n"
+    "are there.\n";
 
 struct Options {
   int card = 0;
@@ -38,6 +41,8 @@ struct Options {
   int experts = 896;
   int rounds = 9;
   int layers = 28;
+  int slices = kShape.num_slices();
+  bool together = false;
 };
 
 Options ParseOptions(int argc, char** argv) {
@@ -48,6 +53,8 @@ Options ParseOptions(int argc, char** argv) {
   flags.AddNumber("--experts", options.experts, kTopK);
   flags.AddNumber("--rounds", options.rounds);
   flags.AddNumber("--layers", options.layers);
+  flags.AddNumber("--slices", options.slices, 1, kShape.num_slices());
+  flags.AddSwitch("--together", options.together);
   flags.Parse(argc, argv);
   return options;
 }
@@ -80,16 +87,20 @@ class CudaBench {
 
   void Measure(int tokens) {
     const double experts = DrawRoutes(tokens);
+    const bool alone =
+        !options_.together && SoonerAlone(tokens, kTopK, tokens * kTopK,
+                                          static_cast<int64_t>(experts));
     std::vector<double> times;
     CardTimer timer(stream_);
     for (int round = 0; round < options_.rounds + 1; ++round) {
       timer.Begin();
       for (int layer = 0; layer < options_.layers; ++layer) {
-        const CudaExpertCall call = {
+        CudaExpertCall call = {
             reinterpret_cast<const float*>(x_->data()),
             reinterpret_cast<const CudaExpertRoute*>(routes_->data()) +
                 size_t(layer) * tokens * kTopK,
             tokens, reinterpret_cast<int64_t*>(sums_->data())};
+        call.alone = alone;
         if (!experts_->Enqueue(call, &why_)) Fail(why_);
       }
       const double time = timer.End() / options_.layers;
@@ -122,7 +133,7 @@ class CudaBench {
         Check(cudaMemcpyAsync(at, weights_->data(), record.size(),
                               cudaMemcpyDeviceToDevice, stream_));
       }
-      records.push_back({at, {0, kShape.num_slices()}});
+      records.push_back({at, {0, options_.slices}});
     }
     Check(cudaStreamSynchronize(stream_));
     if (!experts_->SetRecords(records.data(), &why_)) Fail(why_);
@@ -154,7 +165,7 @@ class CudaBench {
   }
 
   void Print(int tokens, double experts, std::vector<double> times) const {
-    const double bytes = experts * kShape.payload_bytes();
+    const double bytes = experts * kShape.slice_offset(options_.slices);
     const double floor = 1e6 * bytes / copy_speed_;
     const double time = Median(times);
     const auto [low, high] = std::minmax_element(times.begin(), times.end());

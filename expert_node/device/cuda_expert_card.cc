@@ -200,6 +200,11 @@ absl::Status CudaExpertCard::Run(const CardRun& run) {
   call.records = reinterpret_cast<const CudaExpertRecord*>(upload);
   call.num_records = static_cast<int>(run.slices.size());
   call.top_k = run.routes_of_row;
+  call.alone = SoonerAlone(
+      run.num_rows, run.routes_of_row,
+      std::ranges::count_if(run.routes,
+                            [](const CardRoute& r) { return r.slice >= 0; }),
+      std::ssize(run.slices));
   std::string why;
   if (!experts_->CopyIn(upload, host_upload_->data() + uploaded_, bytes,
                         &why) ||

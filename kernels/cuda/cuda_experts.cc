@@ -1,6 +1,7 @@
 // Memory, stream and calls of a layer's experts on a card.
 #include "kernels/cuda/cuda_experts.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <set>
@@ -19,7 +20,7 @@ constexpr cuda::Errors kNoErrors = {~0u, 0, ~0ull};
 // hold at once.
 constexpr int kSpareJobs = 8;
 constexpr size_t kHandedWords =
-    size_t{cuda::kMaxOneTokenJobs} * cuda::kSliceGroups * 32;
+    size_t{cuda::kMaxOneTokenJobs} * cuda::kSliceGroups * 32;  // of a token
 
 // Cards whose layers of one token have a kernel of their own, for one object
 // each (LaunchOneToken). Thread-safe.
@@ -71,6 +72,14 @@ struct CudaExperts::State {
     return Succeeded(error, card, doing, why);
   }
   void Carve(Carver* carver);
+  size_t handed_words() const {
+    return kHandedWords * std::min(limits.max_tokens, kMaxTokensAlone);
+  }
+  bool MayRunAlone(const CudaExpertCall& call) const {
+    return call.num_tokens == 1 ||
+           (call.alone && call.num_tokens <= kMaxTokensAlone &&
+            call.num_tokens <= view.multiprocessors);
+  }
   bool LaunchOne(bool adds, std::string* why);
 
   int card = 0;
@@ -108,7 +117,7 @@ void CudaExperts::State::Carve(Carver* carver) {
   carver->Take(&view.jobs, jobs);
   carver->Take(&view.counts, 1);
   carver->Take(&view.ready, jobs);
-  carver->Take(&view.handed, kHandedWords);
+  carver->Take(&view.handed, handed_words());
   carver->Take(&view.cleared, 1);
   carver->Take(&view.errors, 1);
   carver->Take(&view.latent.limbs, rows * cuda::kActivationBytes);
@@ -175,7 +184,7 @@ bool CudaExperts::State::LaunchOne(bool adds, std::string* why) {
   if (++view.call == 0) {  // after four billion of them
     view.call = 1;
     if (!Check(cudaMemsetAsync(view.handed, 0,
-                               kHandedWords * sizeof(*view.handed), stream),
+                               handed_words() * sizeof(*view.handed), stream),
                "clearing memory", why)) {
       return false;
     }
@@ -196,9 +205,9 @@ bool CudaExperts::Enqueue(const CudaExpertCall& call, std::string* why) {
   s.view.records = has_table ? call.records : s.records;
   s.view.num_experts = has_table ? call.num_records : s.limits.num_experts;
   s.view.top_k = call.top_k > 0 ? call.top_k : s.limits.top_k;
-  const int most_jobs =
-      call.num_tokens * s.view.top_k * s.view.slices_of_record;
-  if (call.num_tokens == 1 && most_jobs <= s.view.one_token_jobs) {
+  const int token_jobs = s.view.top_k * s.view.slices_of_record;
+  const int most_jobs = call.num_tokens * token_jobs;
+  if (s.MayRunAlone(call) && token_jobs <= s.view.one_token_jobs) {
     return s.LaunchOne(call.adds, why);
   }
   s.view.few_jobs = most_jobs <= s.view.blocks;
@@ -239,6 +248,8 @@ bool CudaExperts::Run(const CudaExpertCall& host, CudaExpertResult* result,
   const size_t values =
       static_cast<size_t>(host.num_tokens) * s.limits.shape.latent_size;
   const size_t routes = static_cast<size_t>(host.num_tokens) * s.limits.top_k;
+  CudaExpertCall on_card = {s.x, s.routes, host.num_tokens, s.sums};
+  on_card.alone = host.alone;
   return s.Check(cudaSetDevice(s.card), "choosing it", why) &&
          s.Check(cudaMemcpyAsync(s.x, host.x, values * sizeof(*s.x),
                                  cudaMemcpyHostToDevice, s.stream),
@@ -247,7 +258,7 @@ bool CudaExperts::Run(const CudaExpertCall& host, CudaExpertResult* result,
              cudaMemcpyAsync(s.routes, host.routes, routes * sizeof(*s.routes),
                              cudaMemcpyHostToDevice, s.stream),
              "copying routes", why) &&
-         Enqueue({s.x, s.routes, host.num_tokens, s.sums}, why) &&
+         Enqueue(on_card, why) &&
          s.Check(cudaMemcpyAsync(host.sums, s.sums, values * sizeof(*s.sums),
                                  cudaMemcpyDeviceToHost, s.stream),
                  "copying sums", why) &&

@@ -89,6 +89,18 @@ struct CudaExpertRoute {
   float weight = 0;
 };
 
+// Tokens that a call may compute each by itself.
+inline constexpr int kMaxTokensAlone = 8;
+
+// Whether that takes less time for a call of so many tokens: they want almost
+// as many different slices as slices, none many more than the others. `most`:
+// the slices of one of them; `all`: of all together; `different`: of those.
+inline bool SoonerAlone(int num_tokens, int64_t most, int64_t all,
+                        int64_t different) {
+  return num_tokens <= kMaxTokensAlone && 8 * all <= 9 * different &&
+         7 * num_tokens * most <= 8 * all;
+}
+
 // All addresses on the card.
 struct CudaExpertCall {
   const float* x = nullptr;  // [num_tokens, L], at a multiple of 16
@@ -101,6 +113,8 @@ struct CudaExpertCall {
   const CudaExpertRecord* records = nullptr;
   int num_records = 0;  // of it; at most num_experts of the limits
   int top_k = 0;  // routes of a token; 0: as the limits say, which is most
+  // Each token by itself, where the card can: the same sums.
+  bool alone = false;
 };
 
 struct CudaExpertResult {

@@ -17,10 +17,11 @@ cudaError_t LaunchPrepare(const LayerView& view, cudaStream_t stream);
 // `card`.
 cudaError_t PlanOneToken(int card, LayerView* view);
 
-// A layer of one token, without LaunchPrepare. Blocks wait for each other, and
-// the card must hold all at once: two of these on one card could stop each
-// other. REQUIRES: top_k * slices_of_record is at most one_token_jobs; x is at
-// a multiple of 16.
+// A layer of a few tokens, each by itself, without LaunchPrepare. Blocks wait
+// for each other, and the card must hold all at once: two of these on one card
+// could stop each other. REQUIRES: top_k * slices_of_record is at most
+// one_token_jobs; there are no more tokens than kMaxTokensAlone and
+// multiprocessors; x is at a multiple of 16.
 cudaError_t LaunchOneToken(const LayerView& view, cudaStream_t stream);
 
 // Sets blocks and chained for the current card.

@@ -14,7 +14,7 @@ namespace deltafin::cuda {
 inline constexpr int kUpRows =
     128;  // gate rows, and as many up rows, of a unit
 inline constexpr int kSliceGroups = kSliceColumns / kMxfp4Group;
-inline constexpr int kMaxOneTokenJobs = 512;  // of RunOneToken
+inline constexpr int kMaxOneTokenJobs = 512;  // of RunOneToken, a token's
 
 // One slice of one expert for up to four of its tokens; where the layer has one
 // token, for that one.
@@ -58,15 +58,16 @@ struct LayerView {
   int num_experts;
   int top_k;
   int num_tokens;
-  int slices_of_record;             // the most that an entry of records has
-  int multiprocessors;              // of the card
-  int blocks;                       // of RunLayer
-  bool chained;                     // LaunchChained may overlap launches
-  int one_token_warps;              // of a block of RunOneToken
-  int one_token_jobs;               // the most that it takes; 0: it can't run
-  bool few_jobs;                    // no more than blocks
-  bool adds;                        // to the sums instead of clearing them
-  int lead;                         // of UnitOrder
+  int slices_of_record;    // the most that an entry of records has
+  int multiprocessors;     // of the card
+  int blocks;              // of RunLayer
+  bool chained;            // LaunchChained may overlap launches
+  int one_token_warps;     // of a block of RunOneToken
+  bool row_blocks_follow;  // each other, in whole stages of their strips
+  int one_token_jobs;      // the most of a token that it takes; 0: it can't run
+  bool few_jobs;           // no more than blocks
+  bool adds;               // to the sums instead of clearing them
+  int lead;                // of UnitOrder
   const CudaExpertRecord* records;  // [num_experts]
   const CudaExpertRoute* routes;    // [num_tokens, top_k]
   const float* x;                   // [num_tokens, L]
@@ -79,7 +80,7 @@ struct LayerView {
   uint32_t call;
   uint32_t clearings;  // *cleared when all blocks have added to it
   uint32_t* cleared;   // blocks that have cleared their part of the sums
-  unsigned long long* handed;  // [jobs, groups of a slice, 32]
+  unsigned long long* handed;  // [tokens, jobs, groups of a slice, 32]
   Errors* errors;
   Activations latent;  // rows are tokens, groups those of L
   Activations inner;   // rows are job * kProductTokens + its token, groups

@@ -1,7 +1,9 @@
-// The routed experts of a layer of one token, which is most of decoding, in one
-// launch: a block a multiprocessor, whose warps work for themselves. Every
-// block quantises the token, finds the jobs by itself and has the same share of
-// them, so that most of what its warps wait for is their own.
+// The routed experts of a layer of one token, which is most of decoding, or of
+// a few tokens with hardly an expert in common, in one launch: a block a
+// multiprocessor, whose warps work for themselves. A block has one token, which
+// it quantises, finds the token's jobs by itself and has the same share of them
+// as the token's other blocks, so that most of what its warps wait for is their
+// own.
 #include <algorithm>
 
 #include "kernels/cuda/chained_launch.cuh"
@@ -14,11 +16,17 @@
 namespace deltafin::cuda {
 namespace {
 
+__device__ int64_t* SumsOf(const LayerView& view, int token) {
+  return view.sums + static_cast<ptrdiff_t>(token) * view.shape.latent_size;
+}
+
 // The block's part of the sums. One warp of it.
 __device__ void ClearSums(const LayerView& view) {
-  for (int i = blockIdx.x * 32 + Lane(); i < view.shape.latent_size;
-       i += gridDim.x * 32) {
-    view.sums[i] = 0;
+  const TokenBlock& own = SharedHeader().own;
+  int64_t* sums = SumsOf(view, own.token);
+  for (int i = own.block * 32 + Lane(); i < view.shape.latent_size;
+       i += own.blocks * 32) {
+    sums[i] = 0;
   }
   __syncwarp();
   if (Lane() != 0) return;
@@ -44,9 +52,11 @@ __device__ void AddRow(const LayerView& view, Strip strip, float value) {
       static_cast<double>(weight) * static_cast<double>(value);  // exact
   if (!(fabs(product) < kFixedLimit)) ReportOverflow(view, strip.job());
   const long long term = __double2ll_rn(product * kFixedScale);
-  atomicAdd(reinterpret_cast<unsigned long long*>(view.sums) +
-                strip.part() * kTileRows + Lane(),
-            static_cast<unsigned long long>(term));
+  int64_t* sums = SumsOf(view, SharedHeader().own.token);
+  asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(
+                   sums + strip.part() * kTileRows + Lane()),
+               "l"(term)
+               : "memory");
 }
 
 __device__ void BarrierOfPair(bool wait) {
@@ -89,13 +99,18 @@ __device__ void RunStrips(const LayerView& view, WorkTiles& tiles) {
   WarpWork& work = tiles.work();
 #pragma unroll 1
   for (; !work.current().IsNone(); work.Pop()) {
-    float row = 0;
-    MultiplyStripOnce(tiles, Operand(view, work.current()), Zeros(),
-                      view.multipliers, &row);
-    if (work.current().down()) {
-      AddRow(view, work.current(), row);
-    } else {
-      PairRows(view, work, row);
+    Strip strip = work.current();
+    const SingleActivations x = Operand(view, strip);
+#pragma unroll 1
+    for (bool more = true; more; strip = strip.Next()) {
+      float row = 0;
+      MultiplyStripOnce(tiles, x, Zeros(), view.multipliers, &row);
+      more = strip.down() && strip.more() > 0;
+      if (strip.down()) {
+        AddRow(view, strip, row);
+      } else {
+        PairRows(view, work, row);
+      }
     }
   }
 }
@@ -108,9 +123,12 @@ __global__ void __launch_bounds__(32 * kMostWarps, 1)
     (&header.zero_limbs[0][0])[i] = 0;
   }
   if (threadIdx.x < kStageGroups) header.zero_heads[threadIdx.x] = {0, 0, 0, 0};
-  PrefetchInputs(view);
+  const TokenBlock own =
+      TokenOfBlock(view.num_tokens, static_cast<int>(blockIdx.x),
+                   static_cast<int>(gridDim.x));
+  PrefetchInputs(view, own);
   WaitForLaunchBefore();
-  FindJobs(view, Token(view));
+  FindJobs(view, own, Token(view, own.token));
   WorkTiles tiles(view);
   QuantizeToken(view);
   __syncthreads();
@@ -138,6 +156,9 @@ cudaError_t PlanOneToken(int card, LayerView* view) {
     return cudaSuccess;
   }
   view->one_token_jobs = std::min(threads, kMaxOneTokenJobs);
+  view->row_blocks_follow =
+      view->shape.latent_size % kTileBlockRows == 0 &&
+      view->shape.intermediate_size % (kStageGroups * kMxfp4Group) == 0;
   return cudaFuncSetAttribute(RunOneToken,
                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                               static_cast<int>(SharedBytes(*view, warps)));

@@ -18,13 +18,14 @@ constexpr int kFieldsLane = 19;
 
 __device__ volatile unsigned long long* HandedWord(const LayerView& view,
                                                    int job, int group) {
-  return view.handed + (job * kSliceGroups + group) * 32 + Lane();
+  const int of_token = SharedHeader().own.token * kMaxOneTokenJobs + job;
+  return view.handed + (of_token * kSliceGroups + group) * 32 + Lane();
 }
 
 __device__ void ReportOverflow(const LayerView& view, int job) {
-  const auto expert =
-      static_cast<unsigned long long>(SharedHeader().experts[job]);
-  atomicMin(&view.errors->overflow, expert << 32);
+  const Header& header = SharedHeader();
+  const auto expert = static_cast<unsigned long long>(header.experts[job]);
+  atomicMin(&view.errors->overflow, expert << 32 | header.own.token);
 }
 
 // The warp's 32 rows of a unit: SiTU and its limbs.

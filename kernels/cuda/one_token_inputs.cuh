@@ -1,6 +1,6 @@
 // kernels/cuda/one_token_inputs.cuh
 //
-// The beginning of RunOneToken, which each block does for itself: the token's
+// The beginning of RunOneToken, which each block does for itself: its token's
 // jobs and its limbs. Included by one file. Private to kernels/cuda/.
 #pragma once
 
@@ -9,29 +9,38 @@
 namespace deltafin::cuda {
 namespace {
 
-__device__ void PrefetchPart(const void* data, size_t bytes) {
-  const size_t line =
-      (size_t{blockIdx.x} + size_t{gridDim.x} * threadIdx.x) * 128;
+__device__ void PrefetchPart(const TokenBlock& own, const void* data,
+                             size_t bytes) {
+  const size_t line = size_t{128} * (own.block + own.blocks * threadIdx.x);
   if (line >= bytes) return;
   asm volatile("prefetch.global.L2 [%0];" ::"l"(
       static_cast<const uint8_t*>(data) + line));
 }
 
+__device__ const float* ValuesOf(const LayerView& view, int token) {
+  return view.x + static_cast<ptrdiff_t>(token) * view.shape.latent_size;
+}
+__device__ const CudaExpertRoute* RoutesOf(const LayerView& view, int token) {
+  return view.routes + static_cast<ptrdiff_t>(token) * view.top_k;
+}
+
 // While the launch before may still write them: the second-level cache is what
 // all see alike.
-__device__ void PrefetchInputs(const LayerView& view) {
-  PrefetchPart(view.records, view.num_experts * sizeof(*view.records));
-  PrefetchPart(view.x, view.shape.latent_size * sizeof(*view.x));
-  PrefetchPart(view.routes, view.top_k * sizeof(*view.routes));
+__device__ void PrefetchInputs(const LayerView& view, const TokenBlock& own) {
+  PrefetchPart(own, view.records, view.num_experts * sizeof(*view.records));
+  PrefetchPart(own, ValuesOf(view, own.token),
+               view.shape.latent_size * sizeof(*view.x));
+  PrefetchPart(own, RoutesOf(view, own.token),
+               view.top_k * sizeof(*view.routes));
 }
 
 // The token as it is, on its way to the places of its limbs: 128 bytes a group,
 // too.
 class Token {
  public:
-  __device__ explicit Token(const LayerView& view)
+  __device__ Token(const LayerView& view, int token)
       : parts_(view.shape.latent_size / 4) {
-    const auto* x = reinterpret_cast<const uint4*>(view.x);
+    const auto* x = reinterpret_cast<const uint4*>(ValuesOf(view, token));
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       if (Part(i) < parts_) x_[i] = x[Part(i)];
@@ -96,28 +105,43 @@ __device__ void QuantizeToken(const LayerView& view) {
     StoreLimbs(q.value, limbs);
     if (Lane() != 0) continue;
     heads[g] = HeadOf(q.field, q.sum);
-    if (!q.finite && blockIdx.x == 0) {
-      atomicMin(&view.errors->not_finite_token, 0u);
+    const TokenBlock& own = SharedHeader().own;
+    if (!q.finite && own.block == 0) {
+      atomicMin(&view.errors->not_finite_token,
+                static_cast<uint32_t>(own.token));
     }
   }
 }
 
-// A third of the warps: see kEarlyPart.
-__device__ int EarlyPairs() { return Warps() / 2 / kEarlyPart; }
-__device__ bool IsLater() { return Warp() / 2 >= EarlyPairs(); }
+__device__ bool IsLater() { return Warp() / 2 >= SharedHeader().early_pairs; }
 
-__device__ void TakeShare(const LayerView& view, int jobs) {
+__device__ void TakeShare(const LayerView& view, const TokenBlock& own,
+                          int jobs) {
+  const DownItems items = ChooseDownItems(
+      jobs, LatentGroups(view), view.row_blocks_follow, own.blocks * Warps());
+  const int early_part = EarlyPart(view.num_tokens, jobs, own.blocks);
   const BlockShare share =
-      ShareOfBlock(jobs, LatentGroups(view), static_cast<int>(blockIdx.x),
-                   static_cast<int>(gridDim.x));
+      ShareOfBlock(jobs, early_part, items.of_job, own.block, own.blocks);
+  const int early = Warps() / 2 / early_part;
   if (threadIdx.x == 0) {
     SharedHeader().share = share;
+    SharedHeader().items = items;
+    SharedHeader().early_pairs = early;
+    SharedHeader().own = own;
     SharedHeader().next_down = 0;
   }
   if (Lane() != 0) return;
   WarpShared& warp = OwnShared(view);
-  warp.next_up = IsLater() ? share.first_up[1] + Warp() / 2 - EarlyPairs()
-                           : share.first_up[0] + Warp() / 2;
+  const int pair = Warp() / 2;
+  if (pair >= early) {
+    warp.next_up = share.first_up[1] + pair - early;
+    warp.end_up = share.end_up[1];
+    warp.up_step = Warps() / 2 - early;
+  } else {
+    warp.next_up = share.first_up[0] + pair;
+    warp.end_up = share.end_up[0];
+    warp.up_step = early;
+  }
   warp.pushed = 0;
   warp.popped = 0;
   warp.taken_over = -1;
@@ -126,13 +150,14 @@ static_assert(kTileRows == kMxfp4Group);  // a vector's groups and strips
 
 // The token's jobs, in the order of its routes, and the token as it is come to
 // shared memory. A thread looks for one slice of one route. All threads.
-__device__ void FindJobs(const LayerView& view, const Token& token) {
+__device__ void FindJobs(const LayerView& view, const TokenBlock& own,
+                         const Token& token) {
   Header& header = SharedHeader();
   const int i = static_cast<int>(threadIdx.x) / view.slices_of_record;
   const int after = static_cast<int>(threadIdx.x) - i * view.slices_of_record;
   CudaExpertRoute route;
   CudaExpertRecord record;
-  if (i < view.top_k) route = view.routes[i];
+  if (i < view.top_k) route = RoutesOf(view, own.token)[i];
   if (route.expert >= 0 && route.expert < view.num_experts) {
     record = view.records[route.expert];
   }
@@ -153,7 +178,7 @@ __device__ void FindJobs(const LayerView& view, const Token& token) {
                          view.shape.slice_offset(record.run.first)),
         view.shape.slice_columns(slice), route.weight};
   }
-  TakeShare(view, __reduce_add_sync(kAllLanes, of_warp));
+  TakeShare(view, own, __reduce_add_sync(kAllLanes, of_warp));
   __syncthreads();
 }
 

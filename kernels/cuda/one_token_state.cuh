@@ -27,20 +27,38 @@ struct TokenJob {
 };
 
 // 32 rows of a job's gate and up, of which one warp of a pair multiplies each,
-// or of its down.
+// or of its down, with the same strip of so many row blocks behind.
 struct Strip {
   uint32_t number;
 
-  __device__ static Strip Of(int job, int part, bool down) {
+  __device__ static Strip Up(int job, int part) {
+    return {static_cast<uint32_t>(job) << 16 | static_cast<uint32_t>(part)
+                                                   << 1};
+  }
+  __device__ static Strip Down(int job, int part, int more) {
     return {static_cast<uint32_t>(job) << 16 |
-            static_cast<uint32_t>(part) << 1 | (down ? 1u : 0u)};
+            static_cast<uint32_t>(more) << kMoreShift |
+            static_cast<uint32_t>(part) << 1 | 1u};
   }
   __device__ static Strip None() { return {~0u}; }
   __device__ bool IsNone() const { return number == ~0u; }
   __device__ bool down() const { return (number & 1) != 0; }
   __device__ int job() const { return static_cast<int>(number >> 16); }
-  __device__ int part() const { return static_cast<int>(number >> 1 & 0x7fff); }
+  __device__ int part() const {
+    return static_cast<int>(number >> 1 & (1u << (kMoreShift - 1)) - 1);
+  }
+  __device__ int more() const {
+    return static_cast<int>(number >> kMoreShift & 15u);
+  }
+  // Of the next row block. REQUIRES: more() > 0.
+  __device__ Strip Next() const {
+    return {number + (kBlockStrips << 1) - (1u << kMoreShift)};
+  }
+
+ private:
+  static constexpr int kMoreShift = 12;
 };
+static_assert(kMostRowBlocks <= 16);
 
 // What a warp keeps here takes no registers, of which the products leave none,
 // nor local memory, for which the first-level cache has no room.
@@ -54,7 +72,10 @@ struct WarpShared {
   uint32_t pushed;
   uint32_t popped;
   int32_t taken_over;
-  int32_t next_up;  // of the block's share
+  // Units of gate and up of the block's share: each up_step-th.
+  int32_t next_up;
+  int32_t end_up;
+  int32_t up_step;
 };
 static_assert(kStages < 4);  // as many strips can be on their way
 
@@ -68,8 +89,11 @@ struct alignas(128) Header {
   float up[kMostWarps / 2][2][32];  // of a pair of warps, in turn
   alignas(16) uint8_t inner[kMostWarps / 2][kActivationBytes];  // the same
   int32_t warp_jobs[kMostWarps];  // that each warp has found
+  TokenBlock own;
   BlockShare share;
-  int32_t next_down;  // taken of the share's strips of down
+  DownItems items;
+  int32_t early_pairs;  // of warps: see EarlyPart
+  int32_t next_down;    // taken of the share's strips of down
 };
 
 extern __shared__ __align__(128) uint8_t one_token_memory[];

@@ -49,12 +49,11 @@ class WarpWork {
       return {job.slice + (Warp() % 2 != 0 ? matrix : 0), job.columns,
               strip.part(), groups};
     }
-    constexpr int kBlockStrips = kTileBlockRows / kTileRows;
     const int row = strip.part() / kBlockStrips * kTileBlockRows;
     const int inner = job.columns / kMxfp4Group;
     return {job.slice + 2 * matrix + row * inner * kGroupRowBytes,
             min(kTileBlockRows, latent - row), strip.part() % kBlockStrips,
-            inner};
+            inner * (1 + strip.more())};
   }
 
  private:
@@ -74,12 +73,13 @@ class WarpWork {
 
   __device__ Strip TakeUp() const {
     const Header& header = SharedHeader();
-    const int pairs = IsLater() ? Warps() / 2 - EarlyPairs() : EarlyPairs();
     while (true) {
       const int unit = static_cast<int>(Get(offsetof(WarpShared, next_up)));
-      if (unit >= header.share.end_up[IsLater()]) return Strip::None();
-      Set(offsetof(WarpShared, next_up), unit + pairs);
-      const Strip strip = Strip::Of(unit / kUpUnits, unit % kUpUnits, false);
+      const int end = static_cast<int>(Get(offsetof(WarpShared, end_up)));
+      if (unit >= end) return Strip::None();
+      Set(offsetof(WarpShared, next_up),
+          unit + Get(offsetof(WarpShared, up_step)));
+      const Strip strip = Strip::Up(unit / kUpUnits, unit % kUpUnits);
       if (strip.part() * kTileRows < header.jobs[strip.job()].columns) {
         return strip;
       }
@@ -94,9 +94,17 @@ class WarpWork {
     const int later = ticket >= header.share.num_down[0];
     if (later != 0) ticket -= header.share.num_down[0];
     if (ticket >= header.share.num_down[later]) return Strip::None();
-    const int unit = header.share.first_down[later] + ticket;
-    const int job = unit / LatentGroups(view_);
-    return Strip::Of(job, unit - job * LatentGroups(view_), true);
+    const DownItems& items = header.items;
+    int job = header.share.first_job[later];
+    int item = header.share.first_item[later] + ticket;
+#pragma unroll 1
+    for (; item >= items.of_job; item -= items.of_job) ++job;
+    if (items.row_blocks == 1) return Strip::Down(job, item, 0);
+    const int block = item / kBlockStrips * items.row_blocks;
+    const int blocks =
+        min(items.row_blocks, LatentGroups(view_) / kBlockStrips - block);
+    return Strip::Down(job, block * kBlockStrips + item % kBlockStrips,
+                       blocks - 1);
   }
 
   const LayerView& view_;

@@ -53,9 +53,15 @@ class CudaExpertsTest : public ::testing::Test {
       ok_ += 1;
     }
   }
-  void ExpectTheDefinedSums(const CudaLayerCase& c) {
+  // The tokens together and each by itself.
+  void ExpectTheDefinedSums(CudaLayerCase c) {
     CardLayer card(c);
-    ExpectEqual(card.Run(c), RunOnProcessor(*reference_, c));
+    const CudaLayerOutcome want = RunOnProcessor(*reference_, c);
+    ExpectEqual(card.Run(c), want);
+    const int ok = ok_;
+    c.alone = true;
+    ExpectEqual(card.Run(c), want);
+    ok_ = ok;
   }
 
   const KernelTarget* reference_ = nullptr;
@@ -242,14 +248,15 @@ TEST_F(CudaExpertsTest, BothKernelsOfOneTokenGiveTheDefinedSums) {
   EXPECT_EQ(ok_, 6);
 }
 
-TEST_F(CudaExpertsTest, CallsOfOneTokenMayFollowAndPrecedeOthers) {
+TEST_F(CudaExpertsTest, TokensByThemselvesMayFollowAndPrecedeOthers) {
   const CudaLayerCase all =
-      MakeLayerCase(ExpertKind::kOrdinary, {160, 608}, 12, 5, 3, &random_);
+      MakeLayerCase(ExpertKind::kOrdinary, {160, 608}, 12, 5, 8, &random_);
   CardLayer card(all);
   CudaLayerCase c = all;
   for (int i = 0; i < 60; ++i) {
     SCOPED_TRACE(i);
-    c.num_tokens = i % 5 == 3 ? 3 : 1;
+    c.num_tokens = i % 2 == 1 ? 1 + i % 8 : 1;
+    c.alone = i % 3 != 0;
     for (CudaExpertRoute& route : c.routes) {
       route.expert = static_cast<int>(random_.Below(14)) - 1;
     }

@@ -17,11 +17,14 @@ TEST(CudaFullSizeTest, GivesTheProcessorsSumsForOneToManyTokens) {
   for (const int tokens : {1, 2, 3, 4, 5, 8, 16, 33}) {
     CudaLayerCase c = all;
     c.num_tokens = tokens;
-    const CudaLayerOutcome got = card.Run(c);
     const CudaLayerOutcome want = RunOnProcessor(BestKernel(), c);
     ASSERT_EQ(want.result.status, KernelStatus::kOk);
-    ASSERT_EQ(got.result.status, KernelStatus::kOk);
-    ASSERT_TRUE(got.sums == want.sums) << tokens << " tokens";
+    for (const bool alone : {false, true}) {
+      c.alone = alone;
+      const CudaLayerOutcome got = card.Run(c);
+      ASSERT_EQ(got.result.status, KernelStatus::kOk);
+      ASSERT_TRUE(got.sums == want.sums) << tokens << " tokens";
+    }
   }
 }
 

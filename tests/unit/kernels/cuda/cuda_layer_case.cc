@@ -170,10 +170,10 @@ CudaLayerOutcome CardLayer::Run(const CudaLayerCase& c) {
   CudaLayerOutcome outcome;
   outcome.sums.assign(size_t(c.num_tokens) * c.shape.latent_size, -1);
   std::string why;
-  Require(experts_->Run(
-              {c.x.data(), c.routes.data(), c.num_tokens, outcome.sums.data()},
-              &outcome.result, &why),
-          why);
+  CudaExpertCall call = {c.x.data(), c.routes.data(), c.num_tokens,
+                         outcome.sums.data()};
+  call.alone = c.alone;
+  Require(experts_->Run(call, &outcome.result, &why), why);
   return outcome;
 }
 

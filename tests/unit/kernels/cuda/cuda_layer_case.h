@@ -23,6 +23,7 @@ struct CudaLayerCase {
   std::vector<SliceRun> runs;           // [experts] slices that are there
   std::vector<float> x;                 // [T, L]
   std::vector<CudaExpertRoute> routes;  // [T, top_k]
+  bool alone = false;  // each token by itself, where the card can
 
   int num_experts() const { return static_cast<int>(experts.size()); }
 };
