@@ -26,11 +26,16 @@ function(deltafin_keep_clashing_sources_alone)
   if(NOT CMAKE_UNITY_BUILD)
     return()
   endif()
+  find_program(DELTAFIN_PYTHON python3)
+  if(NOT DELTAFIN_PYTHON)
+    message(FATAL_ERROR "CMAKE_UNITY_BUILD needs python3, which finds names that clash: install it, or build without")
+  endif()
+  mark_as_advanced(DELTAFIN_PYTHON)
   set(listing ${PROJECT_BINARY_DIR}/unity_sources)
   file(WRITE ${listing} "")
   _deltafin_list_sources(${PROJECT_SOURCE_DIR} ${listing})
   execute_process(
-    COMMAND python3 ${PROJECT_SOURCE_DIR}/cmake/unity_clashes.py ${listing}
+    COMMAND ${DELTAFIN_PYTHON} ${PROJECT_SOURCE_DIR}/cmake/unity_clashes.py ${listing}
     OUTPUT_VARIABLE alone OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
   string(REPLACE "\n" ";" alone "${alone}")
   foreach(line IN LISTS alone)

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 build_packages=(
-  g++ cmake ninja-build ccache mold pkg-config git ca-certificates
+  g++ cmake ninja-build ccache mold pkg-config git ca-certificates python3
   libgrpc++-dev libgrpc-dev protobuf-compiler-grpc protobuf-compiler libprotobuf-dev
   libabsl-dev libboost1.81-dev libcli11-dev libcurl4-openssl-dev librocksdb-dev libsimdjson-dev libspdlog-dev libssl-dev
   libxxhash-dev nlohmann-json3-dev
@@ -13,7 +13,7 @@ build_packages=(
 test_packages=(
   libgtest-dev libgmock-dev googletest libtorch-dev libopenblas-dev
   clang libclang-rt-dev clang-format g++-aarch64-linux-gnu qemu-user
-  python3 python3-numpy python3-grpcio python3-protobuf iproute2 chromium curl debootstrap
+  python3-numpy python3-grpcio python3-protobuf iproute2 chromium curl debootstrap
 )
 bench_packages=(fio)
 # Node.js runs the tests of the page and of clients. One that came from elsewhere is left alone.
