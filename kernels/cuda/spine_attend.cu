@@ -377,6 +377,7 @@ __global__ void __launch_bounds__(kThreads)
   const int num_rows = slice.count * call.heads;
   const int first_row = blockIdx.x * kRows;
   WaitForWork();
+  LetNextCome();
   if (first_row >= num_rows) return;
   const int width = call.latent + call.rope, stride = attend.stride;
   auto& tile = *reinterpret_cast<Tile<kPositions>*>(memory);

@@ -19,6 +19,14 @@ constexpr uint32_t kAllLanes = 0xffffffffu;
 __device__ __forceinline__ void WaitForWork() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
+#endif
+}
+
+// Comes after WaitForWork: the next launch's blocks may come and fetch weights.
+// A small launch says so when its own loads are done, for which they would be
+// in the way.
+__device__ __forceinline__ void LetNextCome() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }

@@ -263,6 +263,7 @@ __global__ void __launch_bounds__(kParts* kDim)
   WaitForWork();
   LoadRaw(call, slice, head, history, shared);
   __syncthreads();
+  LetNextCome();
   Convolve(call, slice, head, shared);
   ComputeDecay(call, slice, head, f_b, shared);
   NormalizeKeys(call, slice, shared);

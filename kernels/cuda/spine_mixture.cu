@@ -63,6 +63,7 @@ __device__ void RouteToken(const RouterCall& call, int token,
   if (e < call.num_experts) {
     const float z = ProductSum(call.router, token, e);
     if (!IsFinite(z)) *call.not_finite = 1;
+    LetNextCome();
     shared.score[e] = Sigmoid(z);
     key = OrderedBits(shared.score[e] + call.bias[e]);
   }
@@ -107,6 +108,7 @@ __global__ void __launch_bounds__(kWarpThreads)
   if (column < call.width) {
     const float4 gate = ProductSum4(call.gate, token, column);
     const float4 up = ProductSum4(call.up, token, column);
+    LetNextCome();
     v[0] = Situ(gate.x, up.x, call.situ);
     v[1] = Situ(gate.y, up.y, call.situ);
     v[2] = Situ(gate.z, up.z, call.situ);
@@ -131,8 +133,10 @@ __global__ void __launch_bounds__(kSumThreads, kSumBlocks)
   const auto store = [&](int chunk, int, const float v[4]) {
     PrepareChunk(call.out, token, chunk, v);
   };
-  NormalizeRow<kSumThreads>(call.width, call.eps, call.norm, row, load, store);
+  NormalizeRow<kSumThreads, false>(call.width, call.eps, call.norm, row, load,
+                                   store);
   WaitForWork();
+  LetNextCome();
 }
 
 __global__ void __launch_bounds__(kWarpThreads)

@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(kNormThreads)
     const auto store = [&](int chunk, int, const float v[4]) {
       PrepareChunk(call.q_low, token, chunk, v);
     };
-    NormalizeRow<kNormThreads>(call.q_lora, call.low_rank_eps, call.q_a_norm,
-                               row, load, store);
+    NormalizeRow<kNormThreads, true>(call.q_lora, call.low_rank_eps,
+                                     call.q_a_norm, row, load, store);
     return;
   }
   const MlaSlice& slice = SliceOf(call, token);
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(kNormThreads)
       cached[column + i] = v[i];
     }
   };
-  NormalizeRow<kNormThreads>(call.latent, call.low_rank_eps, call.kv_a_norm,
-                             row, load, store);
+  NormalizeRow<kNormThreads, true>(call.latent, call.low_rank_eps,
+                                   call.kv_a_norm, row, load, store);
   for (int i = threadIdx.x; i < call.rope; i += kNormThreads) {
     cached[call.latent + i] = ProductSum(call.kv_a, token, call.latent + i);
   }
@@ -98,6 +98,7 @@ __global__ void __launch_bounds__(kAbsorbThreads)
                           head * (call.nope + call.rope) + i % call.nope);
       }
       __syncthreads();
+      LetNextCome();
     }
 #pragma unroll
     for (int t = 0; t < kSpineTokens; ++t) {

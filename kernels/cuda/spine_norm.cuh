@@ -17,7 +17,7 @@ inline size_t NormBytes(int width, int threads) {
 
 // load(column) gives four values, store(chunk, column, v[4]) gets them
 // normalised, by whole warps: zeros beyond the width. `row`: NormBytes.
-template <int kThreads, typename Load, typename Store>
+template <int kThreads, bool kIsSmall, typename Load, typename Store>
 __device__ void NormalizeRow(int width, float eps, const float* weight,
                              float4* row, Load load, Store store) {
   __shared__ float scratch[32];
@@ -35,6 +35,7 @@ __device__ void NormalizeRow(int width, float eps, const float* weight,
         fmaf(v.x, v.x, fmaf(v.y, v.y, fmaf(v.z, v.z, fmaf(v.w, v.w, squares))));
   }
   const float mean = BlockSum(squares, scratch) / static_cast<float>(width);
+  if (kIsSmall) LetNextCome();
   const float inverse = 1.0f / sqrtf(mean + eps);
   mine = row + threadIdx.x;
   for (int chunk = warp; chunk < chunks;

@@ -240,7 +240,10 @@ __global__ void __launch_bounds__(32 * kWarps, 2)
   const int waits_at = call.early ? max(count - 2, 0) : 0;
   float acc[2][4] = {};
   for (int i = 0; i < count; ++i) {
-    if (i == waits_at) WaitForWork();
+    if (i == waits_at) {
+      WaitForWork();
+      LetNextCome();
+    }
     const ProductMatrix& m = call.matrices[place.matrix];
     const bool int8 = m.scale != nullptr;
     const StageInput input = ReadInput(call, int8, place.stage, lane);

@@ -263,6 +263,7 @@ __global__ void __launch_bounds__(kThreads)
     SumCandidates(call, token, column, *mine, held, shared.warp_sums[warp]);
   }
   if (call.norm == nullptr) return;
+  LetNextCome();
   MixToken(call, share, token, held, norm, rows, shared);
 }
 

@@ -186,6 +186,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   JoinSplits(call, values.splits, head, shared);
   __syncthreads();
+  LetNextCome();
   MultiplyRows(call, warp, rows, shared);
   __syncthreads();
   StoreValues(call, head, shared);
