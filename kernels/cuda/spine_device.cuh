@@ -95,6 +95,12 @@ __device__ __forceinline__ ProductParts PartsOf(const ProductView& view,
           last - first + 1};
 }
 
+// Makes that PartsOf is computed here, before the work is waited for, and its
+// constants are fetched.
+__device__ __forceinline__ void Settle(const ProductParts& parts) {
+  asm volatile("" ::"l"(parts.first), "r"(parts.count));
+}
+
 constexpr int kPartStride = kSpineTokens * kSpineBlockRows;
 
 // As ProductValue, with the loads of several parts under way at once.
@@ -115,11 +121,9 @@ __device__ __forceinline__ float ProductSum(const ProductView& view, int token,
   return sum;
 }
 
-// Rows row..row + 3.
-__device__ __forceinline__ float4 ProductSum4(const ProductView& view,
-                                              int token, int row) {
+// The row and the three behind it.
+__device__ __forceinline__ float4 SumParts4(const ProductParts& parts) {
   constexpr int kBatch = 12;
-  const ProductParts parts = PartsOf(view, token, row);
   float4 sum = {0, 0, 0, 0};
   for (int g = 0; g < parts.count; g += kBatch) {
     float4 v[kBatch];
@@ -138,6 +142,12 @@ __device__ __forceinline__ float4 ProductSum4(const ProductView& view,
     }
   }
   return sum;
+}
+
+// Rows row..row + 3.
+__device__ __forceinline__ float4 ProductSum4(const ProductView& view,
+                                              int token, int row) {
+  return SumParts4(PartsOf(view, token, row));
 }
 
 // sums[i]: the row for token first + i, of those that the product has.

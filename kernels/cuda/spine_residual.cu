@@ -103,15 +103,31 @@ __device__ Snapshots FetchSnapshots(const ResidualCall& call, int token,
   return held;
 }
 
-__device__ float4 UpdatedPrefix(const ResidualCall& call, int token,
-                                int column) {
+// Where what pends lies for the lane's four columns.
+struct PendingParts {
+  ProductParts parts[2];
+};
+
+__device__ PendingParts FindPending(const ResidualCall& call, int token,
+                                    int column) {
+  PendingParts found = {};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (i >= call.pending.count || column >= call.hidden) continue;
+    found.parts[i] = PartsOf(call.pending.products[i], token, column);
+  }
+  return found;
+}
+
+__device__ float4 UpdatedPrefix(const ResidualCall& call, int token, int column,
+                                const PendingParts& found) {
   const float4 old =
       Load4(call.prefix + size_t(token) * call.hidden, column, call.hidden);
   const PendingSum& pending = call.pending;
   if (pending.count == 0 || column >= call.hidden) return old;
-  float4 sum = ProductSum4(pending.products[0], token, column);
+  float4 sum = SumParts4(found.parts[0]);
   if (pending.count > 1) {
-    const float4 more = ProductSum4(pending.products[1], token, column);
+    const float4 more = SumParts4(found.parts[1]);
     sum = {sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w};
   }
   if (pending.starts) return sum;
@@ -137,19 +153,18 @@ __device__ void AddCandidate(int j, const float4& v, const float4& mix,
   warp_sums[2 * j + 1] += product;
 }
 
-__device__ void SumCandidates(const ResidualCall& call, int token, int column,
-                              const float4& prefix, const Snapshots& held,
-                              float* warp_sums) {
-  const float4 mix = Load4(call.mix, column, call.hidden);
+__device__ void SumSnapshots(const ResidualCall& call, int token, int column,
+                             const float4& mix, const Snapshots& held,
+                             float* warp_sums) {
 #pragma unroll
   for (int j = 0; j < kHeld; ++j) {
     if (j < call.num_snapshots) AddCandidate(j, held.v[j], mix, warp_sums);
   }
+#pragma unroll 1
   for (int j = kHeld; j < call.num_snapshots; ++j) {
     const float* rows = call.snapshots[j] + size_t(token) * call.hidden;
     AddCandidate(j, Load4(rows, column, call.hidden), mix, warp_sums);
   }
-  AddCandidate(call.num_snapshots, prefix, mix, warp_sums);
 }
 
 // The softmax weight of candidate `lane`, in every warp.
@@ -208,6 +223,7 @@ __device__ void MixToken(const ResidualCall& call, const Share& share,
   if (call.num_snapshots > 0) weight = WeighCandidates(call, share, shared);
   float squares = 0;
   float4* mine = rows;
+#pragma unroll 1
   for (int chunk = share.first_chunk(); chunk < chunks;
        chunk += share.stride(), mine += kThreads) {
     const int column = chunk * kPreparedColumns + 4 * lane;
@@ -224,6 +240,7 @@ __device__ void MixToken(const ResidualCall& call, const Share& share,
       TokenSum(share, &shared.block_squares) / static_cast<float>(call.hidden);
   const float inverse = 1.0f / sqrtf(mean + call.eps);
   mine = rows;
+#pragma unroll 1
   for (int chunk = share.first_chunk(); chunk < chunks;
        chunk += share.stride(), mine += kThreads) {
     const int column = chunk * kPreparedColumns + 4 * lane;
@@ -244,23 +261,40 @@ __global__ void __launch_bounds__(kThreads)
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int chunks = PreparedChunks(call.hidden);
   float4* rows = memory + threadIdx.x;
-  // Older than the launch before: the snapshots.
-  const int first = share.first_chunk() * kPreparedColumns + 4 * lane;
-  Snapshots held = FetchSnapshots(call, token, first);
-  float4 norm = {0, 0, 0, 0};
-  if (call.norm != nullptr) norm = Load4(call.norm, first, call.hidden);
-  WaitForWork();
-  if (lane < 2 * kMaxCandidates) shared.warp_sums[warp][lane] = 0;
+  float* warp_sums = shared.warp_sums[warp];
+  if (lane < 2 * kMaxCandidates) warp_sums[lane] = 0;
   __syncwarp();
+  const int first = share.first_chunk();
+  const bool one_round = chunks <= share.stride();
+  const int first_column = first * kPreparedColumns + 4 * lane;
+  const PendingParts pending = FindPending(call, token, first_column);
+  Settle(pending.parts[0]);
+  Settle(pending.parts[1]);
+  float4 norm = {0, 0, 0, 0}, mix = {0, 0, 0, 0};
+  if (call.norm != nullptr) norm = Load4(call.norm, first_column, call.hidden);
+  // Older than the launch before: the snapshots.
+  Snapshots held = {};
+  const bool has_mix = call.num_snapshots > 0;
+#pragma unroll 1
+  for (int chunk = first; has_mix && chunk < chunks; chunk += share.stride()) {
+    const int column = chunk * kPreparedColumns + 4 * lane;
+    mix = Load4(call.mix, column, call.hidden);
+    held = FetchSnapshots(call, token, column);
+    SumSnapshots(call, token, column, mix, held, warp_sums);
+  }
+  WaitForWork();
   float4* mine = rows;
-  for (int chunk = share.first_chunk(); chunk < chunks;
+#pragma unroll 1
+  for (int chunk = first; chunk < chunks;
        chunk += share.stride(), mine += kThreads) {
     const int column = chunk * kPreparedColumns + 4 * lane;
-    *mine = UpdatedPrefix(call, token, column);
+    *mine =
+        UpdatedPrefix(call, token, column,
+                      one_round ? pending : FindPending(call, token, column));
     StorePrefix(call, token, column, *mine);
-    if (call.num_snapshots == 0) continue;
-    if (mine != rows) held = FetchSnapshots(call, token, column);
-    SumCandidates(call, token, column, *mine, held, shared.warp_sums[warp]);
+    if (!has_mix) continue;
+    if (!one_round) mix = Load4(call.mix, column, call.hidden);
+    AddCandidate(call.num_snapshots, *mine, mix, warp_sums);
   }
   if (call.norm == nullptr) return;
   LetNextCome();
