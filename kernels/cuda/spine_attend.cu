@@ -43,8 +43,10 @@ struct Tile {
 
   float scores[kKeyParts][kRows][kScoreStride];
   uint16_t weights[2][kRows][kWeightStride];  // high, low
-  int key_exponents[kPositions];
-  float row_scales[kRows];  // of scores
+  alignas(8) int key_exponents[kPositions];
+  float row_scales[kRows];    // of queries
+  float score_scales[kRows];  // those with the scale of all scores
+  int64_t seen[kRows];        // the end of the positions that a row sees
   float largest[kRows];
   float total[kRows];
   float rescale[kRows];
@@ -158,7 +160,9 @@ __device__ Queries FetchQueries(const MlaCall& call, const float* rows,
     const LaneRow row =
         LoadRow(rows + size_t(min(r, count - 1)) * width, width);
     const int exponent = RowExponent(row);
-    if (lane == 0) tile.row_scales[r] = PowerOfTwo(exponent);
+    if (lane != 0) continue;
+    tile.row_scales[r] = PowerOfTwo(exponent);
+    tile.score_scales[r] = PowerOfTwo(exponent) * call.scale;
   }
   __syncthreads();
   Queries queries;
@@ -222,11 +226,6 @@ __device__ void Score(const Queries& queries, const Part& part, int stride,
   }
 }
 
-// Positions that a row sees: those up to its own token.
-__device__ int64_t Seen(const MlaSlice& slice, int heads, int row) {
-  return slice.position + row / heads + 1;
-}
-
 // The largest of all lanes' scores; NaN if one is.
 __device__ __forceinline__ float WarpLargest(float score) {
   const uint32_t bits = BitsOf(score);
@@ -240,43 +239,44 @@ __device__ __forceinline__ float WarpLargest(float score) {
 // Scores become weights. `first`: position of the tile. Sums are in units of
 // 2^before up to here, and from here on in those of the result.
 template <int kPositions>
-__device__ int Weigh(const AttendCall& attend, const MlaSlice& slice,
-                     int first_row, int64_t first, int64_t end, int before,
-                     Tile<kPositions>& tile) {
+__device__ int Weigh(int64_t first, int before, Tile<kPositions>& tile) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int position = lane % kPositions;
   const int exponent = tile.key_exponents[position];
   const int unit = max(before, __reduce_max_sync(kAllLanes, exponent));
   const float key_scale = PowerOfTwo(exponent);
   const float weight_scale = PowerOfTwo(exponent - unit + kWeightExponent);
+  float old = 0, now = 0, total = 0;  // of the row with the lane's number
 #pragma unroll
   for (int i = 0; i < kWarpRows; ++i) {
     const int r = kWarpRows * warp + i;
-    const int64_t seen =
-        min(Seen(slice, attend.call.heads, first_row + r), end);
-    const bool visible = lane < kPositions && first + lane < seen;
+    const bool visible = lane < kPositions && first + lane < tile.seen[r];
     float score = tile.scores[0][r][position];
 #pragma unroll
     for (int p = 1; p < kKeyParts; ++p) score += tile.scores[p][r][position];
-    score = score * (tile.row_scales[r] * attend.call.scale) * key_scale;
+    score = score * tile.score_scales[r] * key_scale;
     if (!visible) score = -INFINITY;
-    const float old = tile.largest[r];
-    const float now = fmaxf(old, WarpLargest(score));
+    const float row_old = tile.largest[r];
+    const float row_now = fmaxf(row_old, WarpLargest(score));
     // NaN must pass on: fmaxf drops it, the weight below does not.
-    const float weight = visible ? Exp(score - now) : 0.0f;
-    const float total = WarpSum(weight);
-    __syncwarp();  // all lanes have read tile.largest
+    const float weight = visible ? Exp(score - row_now) : 0.0f;
+    const float row_total = WarpSum(weight);
     const Halves halves = SplitHalves(weight * weight_scale, 0);
     if (lane < kPositions) {
       tile.weights[0][r][lane] = static_cast<uint16_t>(halves.high);
       tile.weights[1][r][lane] = static_cast<uint16_t>(halves.low);
     }
-    if (lane == 0) {
-      const float rescale = old == -INFINITY ? 0.0f : Exp(old - now);
-      tile.rescale[r] = rescale * PowerOfTwo(before - unit);
-      tile.largest[r] = now;
-      tile.total[r] = tile.total[r] * rescale + total;
-    }
+    old = lane == i ? row_old : old;
+    now = lane == i ? row_now : now;
+    total = lane == i ? row_total : total;
+  }
+  __syncwarp();  // all lanes have read tile.largest
+  if (lane < kWarpRows) {
+    const int r = kWarpRows * warp + lane;
+    const float rescale = old == -INFINITY ? 0.0f : Exp(old - now);
+    tile.rescale[r] = rescale * PowerOfTwo(before - unit);
+    tile.largest[r] = now;
+    tile.total[r] = tile.total[r] * rescale + total;
   }
   return unit;
 }
@@ -384,15 +384,18 @@ __global__ void __launch_bounds__(kThreads)
   auto* high = reinterpret_cast<uint16_t*>(&tile + 1);
   uint16_t* low = high + kPositions * stride;
   auto* raw = reinterpret_cast<float*>(low + kPositions * stride);
-  if (threadIdx.x < kRows) {
-    tile.largest[threadIdx.x] = -INFINITY;
-    tile.total[threadIdx.x] = 0;
-  }
   const int64_t positions = slice.position + slice.count;
   const int64_t tiles = (positions + kPositions - 1) / kPositions;
   const int64_t begin = tiles * blockIdx.y / attend.splits * kPositions;
   const int64_t end =
       min(positions, tiles * (blockIdx.y + 1) / attend.splits * kPositions);
+  if (threadIdx.x < kRows) {
+    // Up to its own token.
+    const int token = (first_row + static_cast<int>(threadIdx.x)) / call.heads;
+    tile.seen[threadIdx.x] = min(slice.position + token + 1, end);
+    tile.largest[threadIdx.x] = -INFINITY;
+    tile.total[threadIdx.x] = 0;
+  }
   const auto count_at = [&](int64_t at) {
     return at < end ? static_cast<int>(min(int64_t{kPositions}, end - at)) : 0;
   };
@@ -414,7 +417,7 @@ __global__ void __launch_bounds__(kThreads)
     CopyRows(slice.rows + next * width, count_at(next), width, raw);
     Score(queries, part, stride, high, low, tile);
     __syncthreads();
-    unit = Weigh(attend, slice, first_row, at, end, unit, tile);
+    unit = Weigh(at, unit, tile);
     __syncthreads();
     AddValues(call.latent, stride, high, low, tile, sums);
   }

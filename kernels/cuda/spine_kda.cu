@@ -253,12 +253,12 @@ __global__ void __launch_bounds__(kParts* kDim)
   float* matrix = slice.matrix + (size_t(head) * kDim + at.part * kKeys) * kDim;
   float state[kKeys];
 #pragma unroll
-  for (int i = 0; i < kKeys; ++i) state[i] = matrix[i * kDim + at.d];
+  for (int i = 0; i < kKeys; ++i) state[i] = __ldcs(matrix + i * kDim + at.d);
   uint32_t f_b[kKeys / 2];
   const auto* row = reinterpret_cast<const uint32_t*>(
       call.f_b + size_t(head * kDim + at.d) * kDim + at.part * kKeys);
 #pragma unroll
-  for (int i = 0; i < kKeys / 2; ++i) f_b[i] = row[i];
+  for (int i = 0; i < kKeys / 2; ++i) f_b[i] = __ldcs(row + i);
   const History history = LoadHistory<kDim>(call, slice, head);
   WaitForWork();
   LoadRaw(call, slice, head, history, shared);
@@ -270,7 +270,7 @@ __global__ void __launch_bounds__(kParts* kDim)
   __syncthreads();
   for (int t = 0; t < slice.count; ++t) Step(t, state, shared);
 #pragma unroll
-  for (int i = 0; i < kKeys; ++i) matrix[i * kDim + at.d] = state[i];
+  for (int i = 0; i < kKeys; ++i) __stcs(matrix + i * kDim + at.d, state[i]);
   __syncthreads();
   StoreOut(call, slice, head, shared);
 }

@@ -87,8 +87,8 @@ __global__ void __launch_bounds__(kAbsorbThreads)
 #pragma unroll
     for (int i = 0; i < kAbsorbBatch; ++i) {
       const int row = min(first + kAbsorbGroups * i, call.nope - 1);
-      pairs[i] =
-          *reinterpret_cast<const uint2*>(keys + size_t(row) * call.latent);
+      pairs[i] = __ldcs(
+          reinterpret_cast<const uint2*>(keys + size_t(row) * call.latent));
     }
     if (first == group) {
       WaitForWork();

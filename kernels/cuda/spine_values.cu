@@ -10,6 +10,7 @@ constexpr int kWarps = kThreads / 32;
 constexpr int kMaxLatent = 512;
 constexpr int kVectors = kMaxLatent / 8 / 32;  // 16 bytes of a row, a lane
 constexpr int kRows = 8;                       // of values, a warp
+constexpr int kRowLanes = 32 / kRows;
 constexpr int kMaxSplits = 64;
 constexpr int kMaxValues = kPreparedColumns;  // of a head
 constexpr int kBatch = 8;  // splits whose loads are under way at once
@@ -117,10 +118,31 @@ __device__ ValueRows FetchRows(const MlaCall& call, int head, int first,
     for (int v = 0; v < kVectors; ++v) {
       const int at = lane + 32 * v;
       rows.w[r][v] = {0, 0, 0, 0};
-      if (8 * at < call.latent) rows.w[r][v] = from[at];
+      if (8 * at < call.latent) rows.w[r][v] = __ldcs(from + at);
     }
   }
   return rows;
+}
+
+// The sum over all lanes of sums[lane / kRowLanes]: lanes swap halves of what
+// they have, so that seven values go from lane to lane for eight rows.
+__device__ float SumRows(float sums[kRows]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 16, left = kRows / 2; left > 0; step /= 2, left /= 2) {
+    const bool upper = (lane & step) != 0;
+#pragma unroll
+    for (int r = 0; r < left; ++r) {
+      const float given = upper ? sums[r] : sums[r + left];
+      const float kept = upper ? sums[r + left] : sums[r];
+      sums[r] = kept + __shfl_xor_sync(kAllLanes, given, step);
+    }
+  }
+#pragma unroll
+  for (int step = kRowLanes / 2; step > 0; step /= 2) {
+    sums[0] += __shfl_xor_sync(kAllLanes, sums[0], step);
+  }
+  return sums[0];
 }
 
 // A warp: rows first, first + kWarps .. for all tokens.
@@ -138,13 +160,9 @@ __device__ void MultiplyRows(const MlaCall& call, int first,
         sums[r] = DotVector(rows.w[r][v], &shared.latents[t][column], sums[r]);
       }
     }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) sums[r] = WarpSum(sums[r]);
-    float mine = sums[0];
-#pragma unroll
-    for (int r = 1; r < kRows; ++r) mine = lane == r ? sums[r] : mine;
-    const int row = first + lane * kWarps;
-    if (lane < kRows && row < call.v_dim) shared.out[t][row] = mine;
+    const float mine = SumRows(sums);
+    const int row = first + lane / kRowLanes * kWarps;
+    if (lane % kRowLanes == 0 && row < call.v_dim) shared.out[t][row] = mine;
   }
 }
 
