@@ -31,6 +31,7 @@ struct AttendCall {
   int splits = 1;
   int width = 0;   // of a key, in whole steps
   int stride = 0;  // halves of a key in shared memory
+  bool early = false;
 };
 
 // The part of shared memory whose extents are known.
@@ -368,17 +369,12 @@ __device__ void StoreParts(const MlaCall& call, const MlaSlice& slice,
   }
 }
 
+// The block's rows and positions, of which there are some.
 template <int kPositions>
-__global__ void __launch_bounds__(kThreads)
-    MlaAttendKernel(__grid_constant__ const AttendCall attend) {
+__device__ void AttendRows(const AttendCall& attend, const MlaSlice& slice,
+                           int first_row, int num_rows) {
   extern __shared__ float4 memory[];
   const MlaCall& call = attend.call;
-  const MlaSlice& slice = call.slices[blockIdx.z];
-  const int num_rows = slice.count * call.heads;
-  const int first_row = blockIdx.x * kRows;
-  WaitForWork();
-  LetNextCome();
-  if (first_row >= num_rows) return;
   const int width = call.latent + call.rope, stride = attend.stride;
   auto& tile = *reinterpret_cast<Tile<kPositions>*>(memory);
   auto* high = reinterpret_cast<uint16_t*>(&tile + 1);
@@ -422,6 +418,22 @@ __global__ void __launch_bounds__(kThreads)
     AddValues(call.latent, stride, high, low, tile, sums);
   }
   StoreParts(call, slice, first_row, num_rows, blockIdx.y, unit, tile, sums);
+}
+
+template <int kPositions>
+__global__ void __launch_bounds__(kThreads)
+    MlaAttendKernel(__grid_constant__ const AttendCall attend) {
+  const MlaCall& call = attend.call;
+  const MlaSlice& slice = call.slices[blockIdx.z];
+  const int num_rows = slice.count * call.heads;
+  const int first_row = blockIdx.x * kRows;
+  if (!attend.early) WaitForWork();
+  // What comes next reads nothing of this launch or of the one before.
+  LetNextCome();
+  if (first_row < num_rows) {
+    AttendRows<kPositions>(attend, slice, first_row, num_rows);
+  }
+  if (attend.early) WaitForWork();
 }
 
 int RoundUp(int n, int multiple) {
@@ -499,13 +511,14 @@ size_t MlaAttendBytes(int latent, int rope) {
   return SharedBytes<kFewPositions>(latent, rope);
 }
 
-cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call) {
+cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call,
+                            bool early) {
   if (call.latent > kMaxLatent || call.latent + call.rope > kMaxWidth) {
     return cudaErrorInvalidValue;
   }
   const AttendCall attend = {call, MlaSplits(target, call),
                              RoundUp(call.latent + call.rope, kStep),
-                             KeyStride(call.latent, call.rope)};
+                             KeyStride(call.latent, call.rope), early};
   return TilePositions(target, call) == kManyPositions
              ? Launch<kManyPositions>(target, attend)
              : Launch<kFewPositions>(target, attend);

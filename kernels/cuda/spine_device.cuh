@@ -123,7 +123,7 @@ __device__ __forceinline__ float ProductSum(const ProductView& view, int token,
 
 // The row and the three behind it.
 __device__ __forceinline__ float4 SumParts4(const ProductParts& parts) {
-  constexpr int kBatch = 12;
+  constexpr int kBatch = 28;
   float4 sum = {0, 0, 0, 0};
   for (int g = 0; g < parts.count; g += kBatch) {
     float4 v[kBatch];

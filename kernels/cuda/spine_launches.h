@@ -124,8 +124,10 @@ struct MlaSlice {
 
 struct MlaCall {
   ProductView q_a, kv_a, q_b;
-  ProductView gates[2];  // g, in two parts of rows
-  int first_gates = 0;   // rows of the first part
+  // g in parts of gate_rows rows, the last one with what is left.
+  static constexpr int kGateParts = 3;
+  ProductView gates[kGateParts];
+  int gate_rows = 0;
   const float* q_a_norm = nullptr;
   const float* kv_a_norm = nullptr;
   const uint16_t* keys = nullptr;    // bf16 [heads, nope, latent]
@@ -161,7 +163,9 @@ int MlaSplits(const SpineTarget& target, const MlaCall& call);
 size_t MlaAttendBytes(int latent, int rope);
 cudaError_t LaunchMlaNorms(const SpineTarget& target, const MlaCall& call);
 cudaError_t LaunchMlaAbsorb(const SpineTarget& target, const MlaCall& call);
-cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call);
+// early: the queries are older than the launch before, which may still run.
+cudaError_t LaunchMlaAttend(const SpineTarget& target, const MlaCall& call,
+                            bool early);
 cudaError_t LaunchMlaValues(const SpineTarget& target, const MlaCall& call);
 
 struct RouterCall {

@@ -165,8 +165,8 @@ MlaCall CudaSpine::State::DescribeMla(const CudaMlaWeights& w,
                                       row, sequence.count};
     row += sequence.count;
   }
-  call.first_gates =
-      w.g.rows / 3 / cuda::kSpineBlockRows * cuda::kSpineBlockRows;
+  call.gate_rows = w.g.rows / MlaCall::kGateParts / cuda::kSpineBlockRows *
+                   cuda::kSpineBlockRows;
   call.q_low = For(work->q_low, {&w.q_b});
   call.queries = work->queries;
   call.parts = work->mla_parts;
@@ -182,25 +182,31 @@ bool CudaSpine::State::AttendMla(const CudaSpineLayer& layer,
                                  int num_sequences, std::string* why) {
   const CudaMlaWeights& w = layer.mla;
   MlaCall call = DescribeMla(w, sequences, num_sequences);
-  const PreparedView input = For(work->input, {&w.g});
-  const CudaMatrix gates[] = {RowsOf(w.g, 0, call.first_gates),
-                              RowsOf(w.g, call.first_gates, w.g.rows)};
-  // Gates, which nothing needs before the values, come beside small launches.
+  // Gates, which nothing needs before the values, come beside small launches:
+  // the latent norms, the latent queries and attention.
+  const bool parted = call.gate_rows > 0;
+  const auto gates = [&](int part, SpineProduct product) {
+    if (part + 1 < MlaCall::kGateParts && !parted) return true;
+    const int first = part * call.gate_rows;
+    const int end =
+        part + 1 < MlaCall::kGateParts ? first + call.gate_rows : w.g.rows;
+    const CudaMatrix rows = RowsOf(w.g, first, end);
+    return Multiply(product, For(work->input, {&w.g}), {&rows},
+                    {&call.gates[part]}, why, /*early=*/true);
+  };
   return Multiply(cuda::kInProduct, For(work->input, {&w.q_a, &w.kv_a}),
                   {&w.q_a, &w.kv_a}, {&call.q_a, &call.kv_a}, why) &&
          Check(cuda::LaunchMlaNorms(target, call), "starting latent norms",
                why) &&
-         (call.first_gates == 0 ||
-          Multiply(cuda::kFirstGateProduct, input, {&gates[0]},
-                   {&call.gates[0]}, why, /*early=*/true)) &&
+         gates(0, cuda::kFirstGateProduct) &&
          Multiply(cuda::kQueryProduct, call.q_low, {&w.q_b}, {&call.q_b}, why,
-                  /*early=*/call.first_gates > 0) &&
+                  /*early=*/parted) &&
          Check(cuda::LaunchMlaAbsorb(target, call), "starting latent queries",
                why) &&
-         Check(cuda::LaunchMlaAttend(target, call), "starting attention",
-               why) &&
-         Multiply(cuda::kSecondGateProduct, input, {&gates[1]},
-                  {&call.gates[1]}, why, /*early=*/true) &&
+         gates(1, cuda::kSecondGateProduct) &&
+         Check(cuda::LaunchMlaAttend(target, call, /*early=*/parted),
+               "starting attention", why) &&
+         gates(2, cuda::kThirdGateProduct) &&
          Check(cuda::LaunchMlaValues(target, call), "starting values", why) &&
          (cuda::MlaPrepares(call) ||
           Prepare(call.out, w.o.cols, call.prepared, why));

@@ -173,10 +173,12 @@ __device__ void StoreValues(const MlaCall& call, int head,
   for (int t = threadIdx.x / 32; t < call.num_tokens; t += kWarps) {
     float v[4] = {};
     if (d < call.v_dim) {
-      int column = head * call.v_dim + d;
-      const bool second = column >= call.first_gates;
-      if (second) column -= call.first_gates;
-      const float4 gate = ProductSum4(call.gates[second], t, column);
+      int part = 0, column = head * call.v_dim + d;
+      while (part + 1 < MlaCall::kGateParts && column >= call.gate_rows) {
+        column -= call.gate_rows;
+        ++part;
+      }
+      const float4 gate = ProductSum4(call.gates[part], t, column);
       v[0] = shared.out[t][d] * Sigmoid(gate.x);
       v[1] = shared.out[t][d + 1] * Sigmoid(gate.y);
       v[2] = shared.out[t][d + 2] * Sigmoid(gate.z);

@@ -52,6 +52,7 @@ std::array<int, kNumSpineProducts> RowBlocksOf(const CudaSpineShape& s) {
       RowBlocks({s.q_lora_rank, s.kv_lora_rank + s.qk_rope_head_dim}));
   blocks[kFirstGateProduct] = RowBlocks({values});
   blocks[kSecondGateProduct] = RowBlocks({values});
+  blocks[kThirdGateProduct] = RowBlocks({values});
   blocks[kQueryProduct] = RowBlocks({queries});
   blocks[kOutProduct] = RowBlocks({s.hidden_size});
   blocks[kRouteProduct] = RowBlocks({s.num_experts, s.latent_size});

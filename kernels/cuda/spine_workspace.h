@@ -23,6 +23,7 @@ enum SpineProduct : int {
   kInProduct,  // of the attention's input
   kFirstGateProduct,
   kSecondGateProduct,
+  kThirdGateProduct,
   kQueryProduct,  // q_b
   kOutProduct,    // o
   kRouteProduct,  // router, latent_down
