@@ -1,30 +1,14 @@
 // kernels/cuda/spine_halves.cuh
 //
 // Floats as two fp16 halves for the matrix unit: x * 2^-e = high + low, which
-// leaves 2^-22 of x and 2^-37 of the largest value that `e` was chosen for.
-// Private to kernels/cuda/.
+// leaves 2^-22 of x and 2^-37 of the largest value that `e` was chosen for
+// (HalvesExponent). Private to kernels/cuda/.
 #pragma once
 
 #include "kernels/cuda/spine_device.cuh"
 
 namespace deltafin::cuda {
 namespace {
-
-constexpr int kLeastHalvesExponent = -100;
-constexpr int kMostHalvesExponent = 100;
-
-// Brings a largest magnitude, given by its bits, to 2^12..2^13. Where it is inf
-// or NaN, the halves are, too.
-__device__ __forceinline__ int HalvesExponent(uint32_t largest_bits) {
-  if (largest_bits >= 0x7f800000u) return 0;
-  const int exponent = static_cast<int>(largest_bits >> 23) - 127 - 12;
-  return min(max(exponent, kLeastHalvesExponent), kMostHalvesExponent);
-}
-
-// 2^e, at least 2^-126.
-__device__ __forceinline__ float PowerOfTwo(int e) {
-  return FloatOf(static_cast<uint32_t>(max(e, -126) + 127) << 23);
-}
 
 // Two neighbours; the first one in the lower bits.
 struct Halves {

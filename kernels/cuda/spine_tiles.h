@@ -107,6 +107,24 @@ DELTAFIN_HOST_DEVICE float LimbFactor(uint32_t exponent) {
                                         : FloatOf((exponent - 22) << 23);
 }
 
+// Attention's floats come as two fp16 halves of x * 2^-e.
+inline constexpr int kLeastHalvesExponent = -100;
+inline constexpr int kMostHalvesExponent = 100;
+
+// The e that brings a largest magnitude, given by its bits, to 2^12..2^13, as
+// far as it goes. 0 where it is inf or NaN: so are the halves.
+DELTAFIN_HOST_DEVICE int HalvesExponent(uint32_t largest_bits) {
+  if (largest_bits >= 0x7f800000u) return 0;
+  const int exponent = static_cast<int>(largest_bits >> 23) - 127 - 12;
+  if (exponent < kLeastHalvesExponent) return kLeastHalvesExponent;
+  return exponent > kMostHalvesExponent ? kMostHalvesExponent : exponent;
+}
+
+// 2^e for e up to 127, at least 2^-126.
+DELTAFIN_HOST_DEVICE float PowerOfTwo(int e) {
+  return FloatOf(static_cast<uint32_t>((e < -126 ? -126 : e) + 127) << 23);
+}
+
 // x = l0 + 256 l1 + 65536 l2 in signed bytes.
 DELTAFIN_HOST_DEVICE void SplitInteger(int32_t x, int8_t limbs[kLimbParts]) {
   limbs[0] = static_cast<int8_t>(x);

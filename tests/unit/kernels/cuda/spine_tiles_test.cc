@@ -50,6 +50,27 @@ TEST(SpineTilesTest, AChunkWithInfinityMultipliesByNaN) {
   EXPECT_TRUE(std::isfinite(LimbFactor(LimbExponent(0x7f7fffff))));
 }
 
+TEST(SpineTilesTest, HalvesBeginFarBelowTheLargestOfFp16) {
+  for (const float largest : {1.0f, 1.999f, 6e-20f, 3e34f, 0x1p-88f}) {
+    const int e = HalvesExponent(BitsOf(largest));
+    const float scaled = largest * PowerOfTwo(-e);
+    EXPECT_GE(scaled, 4096) << largest;
+    EXPECT_LT(scaled, 65504) << largest;
+    EXPECT_EQ(scaled * PowerOfTwo(e), largest);
+  }
+  EXPECT_EQ(HalvesExponent(0), kLeastHalvesExponent);
+  EXPECT_EQ(HalvesExponent(BitsOf(3e38f)), kMostHalvesExponent);
+  EXPECT_EQ(HalvesExponent(BitsOf(INFINITY)), 0);
+  EXPECT_EQ(HalvesExponent(BitsOf(NAN) & 0x7fffffff), 0);
+}
+
+TEST(SpineTilesTest, PowersOfTwoEndAtTheLeastNormalFloat) {
+  for (const int e : {-126, -1, 0, 17, 127}) {
+    EXPECT_EQ(PowerOfTwo(e), std::ldexp(1.0f, e));
+  }
+  EXPECT_EQ(PowerOfTwo(-300), 0x1p-126f);
+}
+
 // Lane (token, c) takes 16 bytes: 8 bf16 of columns 8c.. of every 32.
 TEST(SpineTilesTest, SplitActivationsLieInTheOrderOfTheLanes) {
   std::set<size_t> seen;
