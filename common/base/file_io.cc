@@ -132,6 +132,25 @@ absl::Status ReadExactly(int fd, uint64_t offset, std::span<uint8_t> out,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> ReadToEnd(int fd, uint64_t max_bytes,
+                                      const std::string& name) {
+  std::string contents;
+  char part[1 << 16];
+  while (true) {
+    const ssize_t count = read(fd, part, sizeof(part));
+    if (count == 0) return contents;
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "read", name);
+    }
+    contents.append(part, static_cast<size_t>(count));
+    if (contents.size() > max_bytes) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} has more than the {} bytes allowed", name, max_bytes));
+    }
+  }
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      uint64_t max_bytes) {
   ASSIGN_OR_RETURN(FileDescriptor fd, OpenForReading(path));

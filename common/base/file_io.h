@@ -50,6 +50,11 @@ absl::StatusOr<uint64_t> FileSize(int fd, const std::string& path);
 absl::Status ReadExactly(int fd, uint64_t offset, std::span<uint8_t> out,
                          const std::string& path);
 
+// All that comes up to the end of a file, pipe or terminal. `name`: for errors.
+// INVALID_ARGUMENT for more than max_bytes.
+absl::StatusOr<std::string> ReadToEnd(int fd, uint64_t max_bytes,
+                                      const std::string& name);
+
 // The whole file. Errors: NOT_FOUND; INVALID_ARGUMENT when it is larger than
 // max_bytes or no regular file.
 absl::StatusOr<std::string> ReadFile(const std::string& path,

@@ -14,6 +14,7 @@
 
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/net/exit_code.h"
 #include "coordinator/cli/generation.h"
 #include "coordinator/cli/prompt_flags.h"
 #include "coordinator/cli/standard_output.h"
@@ -122,7 +123,8 @@ absl::StatusOr<GenerationOutput> Generate(const ChatRequest& chat,
   return output;
 }
 
-void Reply(ChatSession& session, ReplyContext& context) {
+// Errors end a conversation that is read from a file or a pipe.
+absl::Status Reply(ChatSession& session, ReplyContext& context) {
   absl::StatusOr<GenerationOutput> output =
       Generate(session.request(), context);
   if (output.ok()) {
@@ -130,13 +132,15 @@ void Reply(ChatSession& session, ReplyContext& context) {
     if (output->result.finish_reason == FinishReason::kLength) {
       Notice("cut at --max-new-tokens or --context");
     }
-    return;
+    return absl::OkStatus();
   }
+  if (isatty(STDIN_FILENO) == 0) return output.status();
   session.Forget();
   const std::string why = absl::IsCancelled(output.status())
                               ? "stopped"
                               : std::string(output.status().message());
   Notice(why + "; the message is forgotten");
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -152,6 +156,7 @@ ChatCommand::ChatCommand(CLI::App& app) {
 }
 
 absl::Status ChatCommand::Run(TerminationSignal& signals) {
+  RETURN_IF_ERROR(CheckSystem(system_));
   ASSIGN_OR_RETURN(const Thinking thinking, ParseThinking(thinking_));
   ASSIGN_OR_RETURN(const GenerationRequest sampling,
                    generation_flags_.Request());
@@ -172,8 +177,11 @@ absl::Status ChatCommand::Run(TerminationSignal& signals) {
     const ChatAction action = session.TakeLine(line);
     Notice(session.notice());
     if (action == ChatAction::kQuit) break;
-    if (action == ChatAction::kSay) Reply(session, context);
+    absl::Status status;
+    if (action == ChatAction::kSay) status = Reply(session, context);
     RETURN_IF_ERROR(FlushOutput());
+    if (absl::IsCancelled(status)) return InterruptedError(signals.last());
+    RETURN_IF_ERROR(status);
   }
   return absl::OkStatus();
 }

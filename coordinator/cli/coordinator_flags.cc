@@ -3,8 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <string_view>
+#include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/log.h"
@@ -57,6 +59,26 @@ absl::Status CheckNodes(const std::vector<std::string>& nodes,
 template <typename T, typename Set>
 void SetIfGiven(const std::optional<T>& flag, Set set) {
   if (flag.has_value()) set(*flag);
+}
+
+// What says how a cluster is run needs one.
+absl::Status CheckHasCluster(const v1::CoordinatorConfig& config) {
+  if (config.cluster() || !config.nodes().empty()) return absl::OkStatus();
+  const std::pair<bool, const char*> given[] = {
+      {config.own_experts(), "own-experts"},
+      {config.copies() > 1, "copies"},
+      {!config.copy_budget().empty(), "copy-budget"},
+      {config.rebalance_after_s() != 0, "rebalance-after-s"},
+      {config.heartbeat_ms() != 0, "heartbeat-ms"},
+      {config.gone_after_ms() != 0, "gone-after-ms"}};
+  for (const auto& [is_given, flag] : given) {
+    if (is_given) {
+      return UsageError(absl::StrCat(
+          "--", flag,
+          " does nothing without nodes: ", "give --cluster or --nodes, too"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -236,6 +258,7 @@ absl::StatusOr<v1::CoordinatorConfig> CoordinatorFlags::Config() const {
 
 absl::StatusOr<CoordinatorOptions> CoordinatorFlags::Options() const {
   ASSIGN_OR_RETURN(const v1::CoordinatorConfig config, Config());
+  if (with_cluster_) RETURN_IF_ERROR(CheckHasCluster(config));
   ASSIGN_OR_RETURN(CoordinatorOptions options, ParseCoordinatorOptions(config));
   const CredentialFiles files = CredentialFilesOf(config);
   if (const absl::Status status = files.Check(); !status.ok()) {

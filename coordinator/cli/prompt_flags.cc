@@ -1,7 +1,10 @@
 #include "coordinator/cli/prompt_flags.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +13,7 @@
 #include "common/base/status_macros.h"
 #include "common/net/exit_code.h"
 #include "coordinator/frontend/chat_template.h"
+#include "coordinator/frontend/utf8.h"
 
 namespace deltafin {
 namespace {
@@ -18,6 +22,12 @@ constexpr char kPromptGroup[] = "Prompt";
 constexpr uint64_t kMaxPromptBytes = uint64_t{64} << 20;
 
 }  // namespace
+
+absl::Status CheckSystem(std::string_view text) {
+  const std::optional<size_t> at = FirstInvalidUtf8(text);
+  if (!at.has_value()) return absl::OkStatus();
+  return UsageError(absl::StrCat("--system: byte ", *at, " is not UTF-8"));
+}
 
 absl::StatusOr<Thinking> ParseThinking(const std::string& text) {
   if (text == "off") return Thinking::kOff;
@@ -51,7 +61,8 @@ void PromptFlags::AddTo(CLI::App& app) {
     return app.add_option(name, value, help)->group(kPromptGroup);
   };
   text_.option = add("--prompt", text_.value, "Text to continue");
-  file_.option = add("--prompt-file", file_.value, "File with the text");
+  file_.option = add("--prompt-file", file_.value,
+                     "File with the text; - is standard input");
   ids_.option = add("--prompt-ids", ids_.value, "Token ids to continue: 1,2,3");
   app.add_flag("--bos", bos_, "Put the beginning-of-text token first")
       ->group(kPromptGroup);
@@ -74,6 +85,7 @@ absl::Status PromptFlags::Check() const {
   if (!chat_ && (system_.has_value() || thinking_.has_value())) {
     return UsageError("--system and --thinking need --chat");
   }
+  if (system_.has_value()) RETURN_IF_ERROR(CheckSystem(*system_));
   if (thinking_.has_value()) {
     RETURN_IF_ERROR(ParseThinking(*thinking_).status());
   }
@@ -83,6 +95,9 @@ absl::Status PromptFlags::Check() const {
 
 absl::StatusOr<std::string> PromptFlags::Text() const {
   if (text_.given()) return text_.value;
+  if (file_.value == "-") {
+    return ReadToEnd(STDIN_FILENO, kMaxPromptBytes, "standard input");
+  }
   return ReadFile(file_.value, kMaxPromptBytes);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,6 +29,9 @@ struct Prompt {
   // Of a chat: how many ids other chats share (CountSharedTokens).
   int64_t shared_tokens = 0;
 };
+
+// Instructions must be UTF-8. Errors: a usage error.
+absl::Status CheckSystem(std::string_view text);
 
 // low, high, max or off. Errors: a usage error.
 absl::StatusOr<Thinking> ParseThinking(const std::string& text);

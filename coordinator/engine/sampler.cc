@@ -31,17 +31,20 @@ bool Within(float value, float low, float high) {
 std::optional<SamplingFault> FindPenaltyFault(const SamplingOptions& options) {
   if (!Within(options.presence_penalty, -kMaxAdditivePenalty,
               kMaxAdditivePenalty)) {
-    return SamplingFault{"presence_penalty", options.presence_penalty,
+    return SamplingFault{"presence_penalty",
+                         fmt::format("{}", options.presence_penalty),
                          "in [-2, 2]"};
   }
   if (!Within(options.frequency_penalty, -kMaxAdditivePenalty,
               kMaxAdditivePenalty)) {
-    return SamplingFault{"frequency_penalty", options.frequency_penalty,
+    return SamplingFault{"frequency_penalty",
+                         fmt::format("{}", options.frequency_penalty),
                          "in [-2, 2]"};
   }
   if (!Within(options.repetition_penalty, 1 / kMaxRepetitionPenalty,
               kMaxRepetitionPenalty)) {
-    return SamplingFault{"repetition_penalty", options.repetition_penalty,
+    return SamplingFault{"repetition_penalty",
+                         fmt::format("{}", options.repetition_penalty),
                          "in [0.01, 100]"};
   }
   return std::nullopt;
@@ -51,11 +54,12 @@ std::optional<SamplingFault> FindBiasFault(const SamplingOptions& options,
                                            int vocab_size) {
   for (const auto& [id, bias] : options.logit_bias) {
     if (id < 0 || id >= vocab_size) {
-      return SamplingFault{"logit_bias id", static_cast<double>(id),
+      return SamplingFault{"logit_bias id", fmt::format("{}", id),
                            fmt::format("in [0, {})", vocab_size)};
     }
     if (!Within(bias, -kMaxLogitBias, kMaxLogitBias)) {
-      return SamplingFault{"logit_bias", bias, "in [-100, 100]"};
+      return SamplingFault{"logit_bias", fmt::format("{}", bias),
+                           "in [-100, 100]"};
     }
   }
   return std::nullopt;
@@ -90,18 +94,20 @@ std::optional<SamplingFault> FindSamplingFault(const SamplingOptions& options,
                                                int vocab_size) {
   if (options.temperature != 0 &&
       !Within(options.temperature, kMinTemperature, kMaxTemperature)) {
-    return SamplingFault{"temperature", options.temperature,
+    return SamplingFault{"temperature", fmt::format("{}", options.temperature),
                          "0 (greedy) or in [0.0001, 100]"};
   }
   if (options.top_k < 0) {
-    return SamplingFault{"top_k", static_cast<double>(options.top_k),
+    return SamplingFault{"top_k", fmt::format("{}", options.top_k),
                          "0 (off) or positive"};
   }
   if (!Within(options.top_p, 0, 1) || options.top_p == 0) {
-    return SamplingFault{"top_p", options.top_p, "in (0, 1]"};
+    return SamplingFault{"top_p", fmt::format("{}", options.top_p),
+                         "in (0, 1]"};
   }
   if (!Within(options.min_p, 0, 1)) {
-    return SamplingFault{"min_p", options.min_p, "in [0, 1]"};
+    return SamplingFault{"min_p", fmt::format("{}", options.min_p),
+                         "in [0, 1]"};
   }
   if (auto fault = FindPenaltyFault(options)) return fault;
   return FindBiasFault(options, vocab_size);

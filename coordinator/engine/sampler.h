@@ -25,8 +25,8 @@ namespace deltafin {
 // An option outside of its range.
 struct SamplingFault {
   std::string_view option;  // the field's name: "top_p"
-  double value = 0;
-  std::string range;  // what it must be: "in (0, 1]"
+  std::string value;        // in as few digits as say which float it is
+  std::string range;        // what it must be: "in (0, 1]"
 };
 
 // The first fault; nullopt when there is none.

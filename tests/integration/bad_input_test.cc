@@ -186,6 +186,33 @@ TEST(BadPromptTest, IsBadInput) {
   ExpectRefused({"run", "--prompt-ids", "1,4096"}, 65, {"4096"});
 }
 
+TEST(BadPromptTest, InstructionsThatAreNoUtf8AreNamed) {
+  ExpectRefused({"run", "--chat", "--prompt", "a", "--system", "b\xff"}, 64,
+                {"--system", "byte 1"});
+  ExpectRefused({"chat", "--system", "\xff"}, 64, {"--system", "byte 0"});
+}
+
+TEST(BadPromptTest, AFailedReplyEndsAChatThatIsPiped) {
+  const auto result = RunProcess(
+      {DeltafinBinary(), "chat", "--context", "40", "--max-new-tokens", "2"},
+      absl::Minutes(2),
+      {.stdin_text = std::string(4000, 'a') + "\nnobody reads this\n"});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exit_code, 65) << result->err;
+  EXPECT_EQ(NumMessages(result->err), 1) << result->err;
+  EXPECT_THAT(result->err, HasSubstr("40"));
+}
+
+TEST(BadClusterTest, FlagsOfAClusterNeedOne) {
+  const Words given[] = {
+      {"--heartbeat-ms", "1000"},    {"--gone-after-ms", "5000"},
+      {"--rebalance-after-s", "60"}, {"--copies", "2"},
+      {"--copy-budget", "1M"},       {"--own-experts"}};
+  for (const Words& flag : given) {
+    ExpectRefused(Join({"serve"}, flag), 64, {flag[0], "--cluster"});
+  }
+}
+
 TEST(BadLimitsTest, AreRefusedWithTheNumbers) {
   ExpectRefused(RunNano({"--context", "40000"}), 65, {"40000", "32768"});
   ExpectRefused({"run", "--prompt-ids", "1,2,3,4,5,6,7,8,9", "--context", "8"},

@@ -34,6 +34,18 @@ TEST(RunTest, StreamsTextToStandardOutputAndTheRestToStandardError) {
                                HasSubstr("in-process"), HasSubstr("reserve")));
 }
 
+TEST(RunTest, TakesThePromptFromStandardInput) {
+  const Words options = {"--max-new-tokens", "6", "--ignore-eos"};
+  const ProcessResult given =
+      RunDeltafin(Join({"run", "--prompt", "It was a dark\nnight"}, options));
+  const auto piped =
+      RunProcess(Join({DeltafinBinary(), "run", "--prompt-file", "-"}, options),
+                 absl::Minutes(2), {.stdin_text = "It was a dark\nnight"});
+  ASSERT_TRUE(piped.ok()) << piped.status();
+  EXPECT_EQ(piped->exit_code, 0) << piped->err;
+  EXPECT_EQ(piped->out, given.out);
+}
+
 TEST(RunTest, ReportsEverythingInOneJsonObject) {
   const Json report = RunDeltafinJson(Join(kShortRun, {"--stats"}));
   for (const char* key :

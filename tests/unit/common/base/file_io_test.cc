@@ -58,6 +58,29 @@ TEST(ReadFileTest, RefusesWhatIsNoRegularFile) {
             absl::StatusCode::kNotFound);
 }
 
+TEST(ReadToEndTest, TakesWhatComesThroughAPipe) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const FileDescriptor out(ends[0]);
+  std::string all;
+  {
+    const FileDescriptor in(ends[1]);
+    for (int i = 0; i < 3000; ++i) all += "0123456789";
+    ASSERT_EQ(write(in.get(), all.data(), all.size()), std::ssize(all));
+  }
+  EXPECT_EQ(ReadToEnd(out.get(), all.size(), "pipe").value(), all);
+}
+
+TEST(ReadToEndTest, RefusesMoreThanTheBound) {
+  TempDir dir;
+  ASSERT_TRUE(WriteFileAtomically(dir.File("f"), "12345").ok());
+  const auto fd = OpenForReading(dir.File("f"));
+  ASSERT_TRUE(fd.ok());
+  const absl::Status status = ReadToEnd(fd->get(), 4, "that").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "that has more than the 4 bytes allowed");
+}
+
 TEST(ReadExactlyTest, SaysWhereTheFileEnds) {
   TempDir dir;
   ASSERT_TRUE(WriteFileAtomically(dir.File("f"), "12345").ok());

@@ -230,6 +230,21 @@ TEST(SamplerTest, NotFiniteLogitsAreAnErrorThatNamesTheToken) {
               HasSubstr("token 1 for position 9"));
 }
 
+TEST(SamplerTest, ValuesOutsideTheirRangeAreToldAsTheyWereGiven) {
+  const auto value = [](auto change) {
+    SamplingOptions options;
+    change(options);
+    return FindSamplingFault(options, 10).value().value;
+  };
+  EXPECT_EQ(value([](auto& o) { o.temperature = 100.1f; }), "100.1");
+  EXPECT_EQ(value([](auto& o) { o.top_p = 1.2f; }), "1.2");
+  EXPECT_EQ(value([](auto& o) { o.top_k = -16777217; }), "-16777217");
+  EXPECT_EQ(value([](auto& o) {
+              o.logit_bias = {{123456789, 1}};
+            }),
+            "123456789");
+}
+
 TEST(SamplerTest, OptionsOutsideTheirRangeAreNamed) {
   const auto expect_named = [](auto change, const char* name) {
     SamplingOptions options;
