@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/cluster_token.h"
+#include "common/net/grpc_log.h"
 #include "common/net/member_rights.h"
 #include "common/net/peer_rights.h"
 #include "common/net/secret_file.h"
@@ -124,6 +125,7 @@ std::shared_ptr<grpc::ServerCredentials> Credentials::ForServer() const {
 
 std::shared_ptr<grpc::Channel> Credentials::Connect(
     const std::string& address, const grpc::ChannelArguments& arguments) const {
+  TakeGrpcLog();
   grpc::ChannelArguments own = arguments;
   own.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (is_plaintext()) {

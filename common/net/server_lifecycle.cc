@@ -1,7 +1,5 @@
 #include "common/net/server_lifecycle.h"
 
-#include <google/protobuf/stubs/logging.h>
-#include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
@@ -12,11 +10,10 @@
 #include <mutex>
 
 #include "absl/time/clock.h"
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/net/connection_acceptor.h"
+#include "common/net/grpc_log.h"
 #include "common/net/listen_address.h"
-#include "common/net/refused_peers.h"
 
 namespace deltafin {
 namespace {
@@ -33,33 +30,11 @@ constexpr int kMaxMetadataBytes = 8 << 10;
 // For TLS and the first frame, from a connection's first byte.
 constexpr int kHandshakeTimeoutMs = 5'000;
 
-// Of the process, as gRPC's log is.
-RefusedPeers& Peers() {
-  static auto* const peers = new RefusedPeers();
-  return *peers;
-}
-
-// gRPC's own log repeats, at length, what our statuses say; but of a peer that
-// was refused no status tells.
-void LogForGrpc(gpr_log_func_args* args) {
-  const std::string refused = Peers().LineFor(args->message, absl::Now());
-  if (!refused.empty()) spdlog::warn("{}", refused);
-  spdlog::debug("grpc: {}", args->message);
-}
-
-// libprotobuf's complaint about foreign bytes, which our statuses tell, too.
-void LogForProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
-                    int /*line*/, const std::string& message) {
-  spdlog::debug("protobuf: {}", message);
-}
-
 // Process-wide and before the first builder; a second call of the reflection
 // one would register its service twice.
 void SetUpGrpcOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
-    gpr_set_log_function(LogForGrpc);
-    google::protobuf::SetLogHandler(LogForProtobuf);
     grpc::EnableDefaultHealthCheckService(true);
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
@@ -99,6 +74,7 @@ void AddLimits(const ServerOptions& options, grpc::ServerBuilder& builder) {
 
 absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
     const ServerOptions& options, std::span<grpc::Service* const> services) {
+  TakeGrpcLog();
   SetUpGrpcOnce();
   std::unique_ptr<ServerLifecycle> self(new ServerLifecycle());
   if (!options.listen.empty()) RETURN_IF_ERROR(self->Listen(options));
@@ -118,7 +94,7 @@ absl::StatusOr<std::unique_ptr<ServerLifecycle>> ServerLifecycle::Start(
   if (self->acceptor_ == nullptr) return self;
   self->acceptor_->Start([into_grpc](int listener_fd, int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters one;
-    Peers().Connected(PeerOf(fd), absl::Now());
+    GrpcPeers().Connected(PeerOf(fd), absl::Now());
     one.listener_fd = listener_fd;
     one.fd = fd;
     into_grpc->HandleNewConnection(&one);
