@@ -1,9 +1,9 @@
 // kernels/cuda/one_token_shares.h
 //
-// How the blocks of RunOneToken share the work: each has one token, with others
-// beside it, and of that token's jobs a run of the units of gate and up and of
-// the strips of down, of the first third of the jobs and of the others. Private
-// to kernels/cuda/.
+// How the blocks of RunOneToken share the work: several blocks have a token, and
+// each of them a run of the units of gate and up and of the items of down of
+// that token's jobs, of the first part of the jobs and of the others. Private to
+// kernels/cuda/.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,21 @@ namespace deltafin::cuda {
 // columns are empty.
 inline constexpr int kUpUnits = kSliceColumns / kTileRows;
 
-inline constexpr int kEarlyPart = 4;
-
 // Strips of 32 rows of a row block.
 inline constexpr int kBlockStrips = kTileBlockRows / kTileRows;
 
-// The first part of a token's jobs comes early: as large a part of the warps
-// works on its gate and up and is given twice the bandwidth of the others, so
+// One in so many of a token's jobs comes early: as large a part of the warps
+// works on their gate and up and is given twice the bandwidth of the others, so
 // that not all wait for h at once. All jobs are early where they are few, and
 // where the layer has several tokens, whose waits do not fall together so much.
+inline constexpr int kEarlyPart = 4;
 DELTAFIN_HOST_DEVICE int EarlyPart(int tokens, int jobs, int blocks) {
   return tokens == 1 && jobs * kUpUnits > 8 * blocks ? kEarlyPart : 1;
 }
 
-// A block as one of those of its token.
 struct TokenBlock {
   int32_t token;
-  int32_t block;   // of
+  int32_t block;   // its number among the token's
   int32_t blocks;  // of the token
 };
 

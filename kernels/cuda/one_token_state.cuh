@@ -50,7 +50,7 @@ struct Strip {
   __device__ int more() const {
     return static_cast<int>(number >> kMoreShift & 15u);
   }
-  // Of the next row block. REQUIRES: more() > 0.
+  // Of the next row block, where more() > 0.
   __device__ Strip Next() const {
     return {number + (kBlockStrips << 1) - (1u << kMoreShift)};
   }
