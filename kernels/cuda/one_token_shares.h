@@ -1,9 +1,9 @@
 // kernels/cuda/one_token_shares.h
 //
-// How the blocks of RunOneToken share the work: several blocks have a token, and
-// each of them a run of the units of gate and up and of the items of down of
-// that token's jobs, of the first part of the jobs and of the others. Private to
-// kernels/cuda/.
+// How the blocks of RunOneToken share the work: several blocks have a token,
+// and each of them a run of the units of gate and up and of the items of down
+// of that token's jobs, of the first part of the jobs and of the others.
+// Private to kernels/cuda/.
 #pragma once
 
 #include <cstdint>
