@@ -36,7 +36,7 @@ DOORS = {
     "libtorch": (r"(torch|ATen|c10)/", ("spine_node/torch/*",)),
     "gRPC": (r"(grpc|grpcpp)/|proto/.*\.grpc\.pb\.h",
              ("*_service.h", "*_service.cc", "*_client.h", "*_client.cc", "common/net/server_lifecycle.*", "common/net/credentials.cc", "common/net/peer_rights.cc",
-              "common/net/grpc_status.*", "expert_node/expert_node.*", "expert_node/main.cc", "coordinator/*.cc!")),
+              "common/net/grpc_status.*", "common/net/grpc_log.cc", "expert_node/expert_node.*", "expert_node/main.cc", "coordinator/*.cc!")),
     "RocksDB": (r"rocksdb/", ("expert_node/storage/expert_index.cc",)),
     "libcurl": (r"curl/", ("expert_node/storage/http_range_reader.cc", "coordinator/cli/endpoint_client.cc")),
     "Boost": (r"boost/", ("common/net/http_stream.cc", "common/net/http_request_parser.cc")),
