@@ -54,7 +54,8 @@ stage_format() {
 # The hash matrix over real processes, the kernels and the spine.
 stage_release() {
   build release tests_numerics tests_programs
-  check release -LE 'long|base|threads|fuzz'
+  # Programs wait for each other: more tests than cores fill them.
+  check release -j$((jobs + (jobs + 1) / 2)) -LE 'long|base|threads|fuzz'
   if [ "$full" = yes ]; then
     build release
     check release -L 'long|base|threads'

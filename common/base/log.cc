@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/printable_text.h"
+#include "common/base/terminal_colours.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 
@@ -30,7 +31,9 @@ class PrintablePayload : public spdlog::custom_flag_formatter {
 void InitLogging(std::string_view program) {
   auto logger = std::make_shared<spdlog::logger>(
       std::string(program),
-      std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+      std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+          WantsColours() ? spdlog::color_mode::automatic
+                         : spdlog::color_mode::never));
   auto formatter = std::make_unique<spdlog::pattern_formatter>();
   formatter->add_flag<PrintablePayload>('v').set_pattern(
       "%Y-%m-%d %H:%M:%S.%e %n %^%l%$ %v");

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -14,6 +13,7 @@
 
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/base/terminal_colours.h"
 #include "common/net/exit_code.h"
 #include "coordinator/cli/generation.h"
 #include "coordinator/cli/prompt_flags.h"
@@ -34,14 +34,6 @@ Examples:
 
 constexpr char kDim[] = "\x1b[2m";
 constexpr char kPlain[] = "\x1b[0m";
-
-// Unless NO_COLOR (no-color.org) or a terminal that can nothing says otherwise.
-bool HasColours() {
-  const char* const no_color = std::getenv("NO_COLOR");
-  const char* const terminal = std::getenv("TERM");
-  return (no_color == nullptr || *no_color == '\0') &&
-         (terminal == nullptr || std::string_view(terminal) != "dumb");
-}
 
 // What the user sees of one reply. Thinking is shown on terminals only.
 class ReplyPrinter {
@@ -111,7 +103,7 @@ absl::StatusOr<GenerationOutput> Generate(const ChatRequest& chat,
   GenerationRequest request = context.sampling;
   request.prompt_ids = std::move(prompt.ids);
   request.shared_prefix_tokens = prompt.shared_tokens;
-  ReplyPrinter printer(isatty(STDOUT_FILENO) != 0, HasColours());
+  ReplyPrinter printer(isatty(STDOUT_FILENO) != 0, WantsColours());
   GenerationCallbacks callbacks;
   callbacks.on_text = [&](std::string_view content,
                           std::string_view reasoning) {

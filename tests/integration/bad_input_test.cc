@@ -167,6 +167,15 @@ TEST(BadFlagsTest, EmptyValuesNameTheirFlag) {
   }
 }
 
+TEST(BadFlagsTest, ANodeNeedsMemoryForExperts) {
+  const auto node = RunProcess(
+      {DeltafinNodeBinary(), "--listen", "127.0.0.1:0", "--ram", "0"},
+      absl::Minutes(1));
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_EQ(node->exit_code, 64);
+  EXPECT_THAT(node->err, HasSubstr("ram: '0'"));
+}
+
 TEST(BadFlagsTest, NodesAreCheckedBeforeAnyConnection) {
   ExpectRefused(RunNano({"--nodes", "127.0.0.1:1,"}), 64, {"host:port"});
   ExpectRefused(RunNano({"--nodes", "127.0.0.1:1, , 127.0.0.1:2"}), 64,

@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Words kShortRun{"run", "--prompt", "It was a dark", "--max-new-tokens",
                       "6"};
@@ -44,6 +45,29 @@ TEST(RunTest, TakesThePromptFromStandardInput) {
   ASSERT_TRUE(piped.ok()) << piped.status();
   EXPECT_EQ(piped->exit_code, 0) << piped->err;
   EXPECT_EQ(piped->out, given.out);
+}
+
+// What a run writes to a terminal.
+std::string OnATerminal(const Words& environment) {
+  const auto run = RunProcess(
+      {"/usr/bin/script", "-qec",
+       DeltafinBinary() + " run --prompt It --max-new-tokens 1", "/dev/null"},
+      absl::Minutes(2), {.environment = environment});
+  EXPECT_TRUE(run.ok()) << run.status();
+  if (!run.ok()) return "";
+  EXPECT_EQ(run->exit_code, 0) << run->out;
+  return run->out;
+}
+
+TEST(RunTest, ColoursTheLogOfATerminalUnlessToldNotTo) {
+  constexpr char kGreen[] = "\x1b[32minfo";
+  const std::string coloured = OnATerminal({"TERM=xterm", "NO_COLOR="});
+  EXPECT_THAT(coloured, HasSubstr(kGreen));
+  for (const Words& environment :
+       {Words{"TERM=xterm", "NO_COLOR=1"}, Words{"TERM=dumb", "NO_COLOR="}}) {
+    const std::string plain = OnATerminal(environment);
+    EXPECT_THAT(plain, AllOf(HasSubstr("info"), Not(HasSubstr(kGreen))));
+  }
 }
 
 TEST(RunTest, ReportsEverythingInOneJsonObject) {

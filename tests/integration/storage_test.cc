@@ -234,6 +234,20 @@ TEST_F(StorageTest, ExpertsMoveFromOneNodeToAnother) {
   EXPECT_EQ(Experts({"show"}, *from)["complete_experts"], kNumExperts - 2);
 }
 
+TEST_F(StorageTest, ExpertsAreNotMovedToWhereTheyAre) {
+  const auto node = StartNode(dir_);
+  const std::string address = node->address(0);
+  const std::string alias = "localhost" + address.substr(address.rfind(':'));
+  for (const std::string& to : {address, alias}) {
+    const ProcessResult refused =
+        RunDeltafin({"experts", "move", "3:7", "--node", address, "--to", to});
+    EXPECT_EQ(refused.exit_code, 64);
+    EXPECT_THAT(refused.err, HasSubstr("--node " + address + " and --to " + to +
+                                       " are the same program"));
+  }
+  EXPECT_EQ(Experts({"show"}, *node)["complete_experts"], kNumExperts);
+}
+
 TEST_F(StorageTest, ACoordinatorsOwnExpertsAreChangedThroughIt) {
   auto serve = Process::Start(
       {DeltafinBinary(), "serve", "--model", dir_, "--listen", "127.0.0.1:0"});

@@ -88,6 +88,12 @@ TEST(HealthReportTest, TheTableHasEveryFigureOfANode) {
   EXPECT_THAT(table, HasSubstr("line?break"));
 }
 
+TEST(HealthReportTest, WhatANodeNeverToldIsADash) {
+  EXPECT_THAT(WordsOfLine(HealthTable(TwoNodes()), "b:1"),
+              ElementsAre("b:1", "gone", "0.0%", "-", "-", "-/-", "-", "-", "-",
+                          "-", "-", "0", "0.0", "s", "line?break"));
+}
+
 TEST(HealthReportTest, WithoutNodesThereIsNoTable) {
   v1::ClusterHealth health;
   health.set_verdict(v1::ClusterHealth::DOWN);
