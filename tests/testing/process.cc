@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -32,12 +33,20 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
   return pointers;
 }
 
+std::string_view NameOf(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+// `added`, and the parent's variables of other names.
 std::vector<std::string> Environment(const std::vector<std::string>& added) {
   std::vector<std::string> all = added;
   for (char** entry = environ; *entry != nullptr; ++entry) {
-    all.emplace_back(*entry);
+    const auto has_name = [&](const std::string& other) {
+      return NameOf(other) == NameOf(*entry);
+    };
+    if (std::ranges::none_of(added, has_name)) all.emplace_back(*entry);
   }
-  return all;  // of two equal names the first is found
+  return all;
 }
 
 // A pipe whose ends close on exec.

@@ -20,7 +20,7 @@ namespace deltafin::testing {
 struct ProcessOptions {
   std::string stdin_text = "";  // given whole, then closed
   std::vector<std::string> environment =
-      {};  // "NAME=value", added to the parent's
+      {};  // "NAME=value", added to the parent's or instead of them
   // File of the network namespace to run in (/run/netns/NAME); needs root.
   // Empty: the parent's.
   std::string network_namespace = "";
