@@ -49,6 +49,10 @@ check() {
 stage_format() {
   say "format"
   git ls-files '*.cc' '*.h' '*.cu' '*.cuh' | xargs -r clang-format --dry-run --Werror
+  # Tests of `release`, too; here they fail before anything is built.
+  for rule in include_edges fuzz_coverage one_definition; do
+    python3 "tests/architecture/$rule.py" .
+  done
 }
 
 # The hash matrix over real processes, the kernels and the spine.
